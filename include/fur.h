@@ -153,6 +153,7 @@ enum fur_error {
 	FUR_EFREE = -19,
 	FUR_EFORK = -20, /* this process is a child of fork(), and has only a copy of the heap */
 	FUR_EREADONLY = -21, /* the heap is open read-only: fur_open_copy(), fur_scan() */
+	FUR_ETOOOLD = -22,   /* libfur could not keep what the snapshot shows any longer */
 };
 
 /* fur_strerror - one short line for an error code.
@@ -202,11 +203,13 @@ struct fur_thread;
 struct fur_ro;
 struct fur_reader;
 struct fur_update;
+struct fur_snapshot;
 typedef struct fur_heap fur_heap;
-typedef struct fur_thread fur_thread; /* one thread's registration with one heap */
-typedef struct fur_ro fur_ro;         /* an open read-only transaction */
-typedef struct fur_reader fur_reader; /* one whose body may run again: fur_read_run() */
-typedef struct fur_update fur_update; /* an open update transaction */
+typedef struct fur_thread fur_thread;     /* one thread's registration with one heap */
+typedef struct fur_ro fur_ro;             /* an open read-only transaction */
+typedef struct fur_reader fur_reader;     /* one whose body may run again: fur_read_run() */
+typedef struct fur_update fur_update;     /* an open update transaction */
+typedef struct fur_snapshot fur_snapshot; /* one state of the heap: fur_snapshot_begin() */
 
 /* A ticket stands for a transaction that has ended, and for all earlier ones that its thread ended
  * with a ticket, read-only ones and updates, until fur_wait() has waited for the data to be
@@ -310,6 +313,12 @@ struct fur_options {
 	/* Debugging aids: FUR_DEBUG_*, or'ed; default none.  FUR_DEBUG in the environment adds to
 	 * them. */
 	uint64_t debug;
+
+	/* Memory (DRAM) for what updates overwrite while snapshots are open: 72 bytes for each line
+	 * of 64.  libfur uses as much as it needs.  The last snapshot gives it back when it ends,
+	 * unless that has happened less than a second ago.
+	 * Default: a quarter of the heap's largest size, at least 64 MiB */
+	uint64_t snapshot_bytes;
 };
 
 /* fur_options_init - set every option to its default. */
@@ -550,8 +559,10 @@ FUR_API FUR_MUST_USE int fur_update_run(fur_thread *thread,
  * changed a word that the body is about to load; libfur then leaves the body, by longjmp() or
  * how->leave, and calls it again.  All that one run loads is of one state of the heap.  In exchange
  * each load costs about two to three times a plain one.
- * libfur runs the body as a plain read-only transaction, for which updates wait, after 32 runs in
- * vain; where the heap has hardware transactions; and after fur_join_ro() in it.
+ * After three runs in vain libfur reads from a snapshot of its own (below), so that no run is in
+ * vain any more.  It runs the body as a plain read-only transaction, for which updates wait, where
+ * the heap has hardware transactions; if there is no memory for that snapshot; and after
+ * fur_join_ro() in it.
  * The body reads the heap by these functions and fur_map.h's alone: it may follow pointers that it
  * loads, but must not read through them directly, or hand them to memcpy(), write() or another
  * thread.
@@ -561,6 +572,43 @@ FUR_API FUR_MUST_USE int fur_update_run(fur_thread *thread,
  * Source:  TL2 (DISC 2006), without a read set; docs/protocol.md, "Optimistic readers". */
 FUR_API FUR_MUST_USE int fur_read_run(fur_thread *thread,
         void (*body)(fur_reader *reader, void *arg), void *arg, const struct fur_run *how);
+
+/* ------------------------------------------------------------------ snapshots
+ *
+ * A snapshot is one state of the heap, which a program reads for as long as it likes: no update
+ * waits for it, and none that commits later changes what it shows.  It is for reads that take long:
+ * reports, exports, checks.  It is volatile, and costs memory for what updates overwrite meanwhile
+ * (fur_options.snapshot_bytes).  For a copy that another process reads, or that stays, there are
+ * fur_open_copy() and fur_backup() (docs/snapshots.md compares them). */
+
+/* fur_snapshot_begin - a snapshot of the state that all updates have made that were visible at one
+ * instant during the call.  It waits for an open serial update, and for the updates that it shows
+ * to be durable.
+ * Durable: all that it shows, before return.
+ * Errors:  those of fur_begin_ro(); FUR_EBUSY: 64 are open; FUR_ENOMEM; FUR_EINVAL for NULL, and on
+ *          POWER for a heap that is open with FUR_SNAPSHOT.  *snapshot is NULL then. */
+FUR_API FUR_MUST_USE int fur_snapshot_begin(fur_thread *thread, fur_snapshot **snapshot);
+
+/* fur_snapshot_run - run body(reader, arg): its loads find what the snapshot shows.
+ * The body reads as that of fur_read_run() does, and may take long, or sleep; libfur calls it once.
+ * It begins no transaction.  Several threads may run bodies in one snapshot at a time, and between
+ * two runs a thread may do anything.
+ * If updates have overwritten more than fur_options.snapshot_bytes can keep, libfur revokes the
+ * oldest snapshot rather than let an update wait: it leaves the body, by longjmp() or how->leave,
+ * in a load.
+ * `how` may be NULL.  how->ticket gets a ticket for which fur_wait() returns at once.
+ * Errors: FUR_ETOOOLD: the snapshot is revoked: end it; those of fur_begin_ro(); FUR_EINVAL for
+ *         NULL, for a snapshot of another heap, and for how->size. */
+FUR_API FUR_MUST_USE int fur_snapshot_run(fur_thread *thread, fur_snapshot *snapshot,
+        void (*body)(fur_reader *reader, void *arg), void *arg, const struct fur_run *how);
+
+/* fur_snapshot_end - end the snapshot, and give back the memory that no other needs.  Any thread
+ * may call it, but not inside a transaction.  End every snapshot before fur_close().
+ * Errors: FUR_EINVAL for NULL, or if it has ended already; FUR_EBUSY: a thread runs a body in it;
+ *         FUR_ENESTED; FUR_EFORK. */
+FUR_API int fur_snapshot_end(fur_snapshot *snapshot);
+
+/* ----------------------------------------------------------- how updates end */
 
 /* fur_commit - make the open update visible, then durable, and end it.
  * With a ticket it returns once the update is visible, and sets *ticket; in a file of version 1, or

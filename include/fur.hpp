@@ -425,13 +425,15 @@ void call_reader(fur_reader *tx, void *arg)
 	}
 }
 
-template <class Body>
-result_t<Body &, fur_reader> read_again(fur_thread *thread, Body &body, fur_ticket *ticket)
+/* run_it(call, arg, how) calls a function of fur.h. */
+template <class Body, class RunIt>
+result_t<Body &, fur_reader> read_again(
+        fur_thread *thread, Body &body, fur_ticket *ticket, RunIt run_it)
 {
 	Run<Body, fur_reader> run{body};
 	fur_ticket given{};
 	const struct fur_run how = {sizeof how, ticket ? &given : nullptr, leave_body};
-	int result = fur_read_run(thread, call_reader<Body>, &run, &how);
+	int result = run_it(call_reader<Body>, &run, &how);
 	if (run.thrown) {
 		/* As a plain read: the exception may carry what the body has read. */
 		if (ticket && !result)
@@ -458,7 +460,9 @@ result_t<Body &, fur_reader> read_plainly_or_again(
 				        return 0;
 			        },
 			        ticket);
-	return read_again(thread, body, ticket);
+	return read_again(thread, body, ticket, [&](auto *call, void *run, auto *how) {
+		return fur_read_run(thread, call, run, how);
+	});
 }
 
 /* update() of a body that may run again; run(call, arg) calls a function of fur.h. */
@@ -497,6 +501,49 @@ result_t<Body &, fur_reader> read(fur_thread *thread, rerun_t, fur_ticket &ticke
 {
 	return detail::read_plainly_or_again(thread, body, &ticket);
 }
+
+/* A snapshot, which ends with its scope: fur_snapshot_begin() in fur.h tells what it is for.
+ * Destroy it outside transactions, and before the heap. */
+class Snapshot
+{
+public:
+	/* Durable: all that it shows, before return.  Throws: Error. */
+	explicit Snapshot(fur_thread *thread)
+	{
+		check(fur_snapshot_begin(thread, &snapshot_));
+	}
+	Snapshot(Snapshot &&other) noexcept : snapshot_(std::exchange(other.snapshot_, nullptr)) {}
+	Snapshot &operator=(Snapshot &&other) noexcept
+	{
+		std::swap(snapshot_, other.snapshot_);
+		return *this;
+	}
+	~Snapshot()
+	{
+		if (snapshot_)
+			(void)fur_snapshot_end(snapshot_);
+	}
+	/* read(thread, body) - run body(fur_reader *) once: its loads find what the snapshot shows.
+	 * Several threads may read at a time.
+	 * Returns: what the body returns.
+	 * Throws:  what the body throws; Error, with FUR_ETOOOLD if libfur could not keep what the
+	 *          snapshot shows: it leaves the body by an exception then, so destructors run. */
+	template <class Body>
+	result_t<Body &, fur_reader> read(fur_thread *thread, Body &&body) const
+	{
+		return detail::read_again(
+		        thread, body, nullptr, [&](auto *call, void *run, auto *how) {
+			        return fur_snapshot_run(thread, snapshot_, call, run, how);
+		        });
+	}
+	fur_snapshot *get() const
+	{
+		return snapshot_;
+	}
+
+private:
+	fur_snapshot *snapshot_ = nullptr;
+};
 
 /* update(thread, rerun, body) - the same for a body that may run again without being rewound:
  * fur_update_run().  libfur leaves a defeated body by an exception, so destructors run; the body

@@ -20,10 +20,10 @@
  * fur::string (docs/containers.md), behind a word that says which.
  *
  * Every function works in a transaction, except for those that begin their own: the functions on
- * roots, those whose names end in _in_parts, and fur_map_put_one(), fur_map_remove_one() and
- * fur_map_get_one().  Where the comment says `tx`, it is a fur_ro *, a fur_reader * or a
- * fur_update *: macros in C, overloads in C++.  A binding calls the function that the macro
- * chooses: its name ends in _ro, _reader or _update.
+ * roots, those whose names end in _in_parts, fur_map_put_one(), fur_map_remove_one() and
+ * fur_map_get_one(), and those that read a snapshot, whose names end in _at.  Where the comment
+ * says `tx`, it is a fur_ro *, a fur_reader * or a fur_update *: macros in C, overloads in C++.  A
+ * binding calls the function that the macro chooses: its name ends in _ro, _reader or _update.
  *
  * Results: 1, 0, or a negative FUR_E* code.  Each function lists the meaning of 1 and 0.  All
  * return FUR_EINVAL for a pointer to something else than a map, and for NULL where they need an
@@ -168,7 +168,8 @@ enum fur_map_place {
 	FUR_MAP_AT,     /* the entry of the key */
 	FUR_MAP_FROM,   /* the first entry whose key is not smaller */
 	FUR_MAP_BEHIND, /* the first entry whose key is larger */
-	FUR_MAP_FLOOR   /* the last entry whose key is not larger */
+	FUR_MAP_FLOOR,  /* the last entry whose key is not larger */
+	FUR_MAP_BEFORE  /* the last entry whose key is smaller */
 };
 
 /* fur_map_seek_ro, fur_map_seek_reader, fur_map_seek_update - fur_map_seek(tx, map, enum
@@ -243,6 +244,45 @@ FUR_API FUR_MUST_USE int fur_map_get_one(fur_thread *thread, const fur_map *map,
  * Errors:  FUR_EINVAL (NULL; the name belongs to something else); FUR_ENESTED inside a transaction;
  *          those of fur_map_clear() and fur_update_run(). */
 FUR_API FUR_MUST_USE int fur_map_destroy_root(fur_thread *thread, const char *name);
+
+/* One operation that is a whole run in a snapshot (fur_snapshot_run).  libfur may leave such a run
+ * when it revokes the snapshot.  Here it leaves only libfur's own frames, and these functions
+ * return FUR_ETOOOLD.  So they also serve languages whose frames must not be left by longjmp().  A
+ * map's address means what lay there then: for a map that may have been made or freed since, ask
+ * fur_map_find_root_at(). */
+
+/* fur_map_find_root_at - find the map that had this name then.
+ * Returns: 1, and *map; 0, and *map is NULL, if there was no such name.
+ * Errors:  those of fur_map_find_root() and fur_snapshot_run(). */
+FUR_API FUR_MUST_USE int fur_map_find_root_at(fur_thread *thread, fur_snapshot *snapshot,
+        const char *name, enum fur_map_kind kind, fur_map **map);
+
+/* fur_map_size_at - count the entries that the map had then.
+ * Returns: 0.
+ * Errors:  those of fur_map_size() and fur_snapshot_run(). */
+FUR_API FUR_MUST_USE int fur_map_size_at(
+        fur_thread *thread, fur_snapshot *snapshot, const fur_map *map, uint64_t *size);
+
+/* fur_map_get_at - copy the value that the key had then, as fur_map_get() does.
+ * Returns: 1; 0 if there was no such key: *bytes is 0.
+ * Errors:  those of fur_map_get() and fur_snapshot_run(); after FUR_ETOOOLD the room at `value` may
+ *          have been written to. */
+FUR_API FUR_MUST_USE int fur_map_get_at(fur_thread *thread, fur_snapshot *snapshot,
+        const fur_map *map, const void *key, size_t key_bytes, void *value, size_t *bytes);
+
+/* fur_map_copy_at - copy as many entries as there is room for, from the place `where` on: towards
+ * smaller keys from FUR_MAP_LAST, FUR_MAP_FLOOR and FUR_MAP_BEFORE, and towards larger ones from
+ * the others.  To go on, call it again with the last key, and FUR_MAP_BEHIND or FUR_MAP_BEFORE.  A
+ * hash map knows FUR_MAP_FIRST, FUR_MAP_AT and FUR_MAP_BEHIND, which is behind the key in its own
+ * order. Each entry becomes the size of its key and the size of its value, as two uint32_t, then
+ * the key and the value, without padding.  Before the call *bytes is the room at `entries`;
+ * afterwards it is the size of what was copied.  If the room is too small for the first entry,
+ * nothing is copied, and *bytes is the room that this one needs, which is more.
+ * Returns: 1 if there are entries that were not copied; 0 if the last one was, or there is none.
+ * Errors:  those of fur_map_seek() and fur_snapshot_run(); as fur_map_get_at(). */
+FUR_API FUR_MUST_USE int fur_map_copy_at(fur_thread *thread, fur_snapshot *snapshot,
+        const fur_map *map, enum fur_map_place where, const void *key, size_t key_bytes,
+        void *entries, size_t *bytes);
 
 #ifdef __cplusplus
 } /* extern "C" */

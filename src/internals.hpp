@@ -23,6 +23,7 @@ extern "C" {
 #include "base/struct.h"
 #include "base/system.h"
 #include "bulk/job.h"
+#include "durability/dset.h"
 #include "file/heap_file.h"
 #include "htm/htm.h"
 #include "htm/policy.h"
@@ -32,6 +33,7 @@ extern "C" {
 #include "replay/backup.h"
 #include "replay/inspect.h"
 #include "replay/preload.h"
+#include "stm/images.h"
 #include "tx/active.h"
 #include "update/update.h"
 }

@@ -40,6 +40,7 @@ MODELS = [
         "parallel",
         "versions",
         "sweep",
+        "snapshot",
         "group",
         "async",
         "naming",
@@ -64,11 +65,11 @@ pages that refer to one: the code that keeps it is among them. *Planted bugs* br
 must find each ([tests/plants](../tests/plants/plants.py)). *Model* names the mutations of
 [fur.pml](../tests/models/fur.pml), [software.pml](../tests/models/software.pml),
 [parallel.pml](../tests/models/parallel.pml), [versions.pml](../tests/models/versions.pml),
-[sweep.pml](../tests/models/sweep.pml), [group.pml](../tests/models/group.pml),
-[async.pml](../tests/models/async.pml), [naming.pml](../tests/models/naming.pml),
-[fresh.pml](../tests/models/fresh.pml), [event.pml](../tests/models/event.pml),
-[claims.pml](../tests/models/claims.pml), [bulk.pml](../tests/models/bulk.pml),
-[bulkblock.pml](../tests/models/bulkblock.pml) and
+[sweep.pml](../tests/models/sweep.pml), [snapshot.pml](../tests/models/snapshot.pml),
+[group.pml](../tests/models/group.pml), [async.pml](../tests/models/async.pml),
+[naming.pml](../tests/models/naming.pml), [fresh.pml](../tests/models/fresh.pml),
+[event.pml](../tests/models/event.pml), [claims.pml](../tests/models/claims.pml),
+[bulk.pml](../tests/models/bulk.pml), [bulkblock.pml](../tests/models/bulkblock.pml) and
 [bulkoperator.pml](../tests/models/bulkoperator.pml) that break it.
 """
 

@@ -65,6 +65,9 @@ enum fur_abort_cause {
 	/* No cause given: an interrupt, a page fault, a forbidden instruction */
 	FUR_ABORT_FAULT,
 	FUR_ABORT_USER, /* fur_abort(), or an error that rolled the update back */
+	/* It stored to a line that no update had saved yet for the newest snapshot: it ran again in
+	 * software, which saves */
+	FUR_ABORT_SNAPSHOT,
 	FUR_ABORT_CAUSES
 };
 
@@ -125,6 +128,9 @@ struct fur_stats {
 	 * thousand records with FUR_BULK_EACH; the records that they have changed; and the records
 	 * that they mapped once more because other updates had stored to them meanwhile */
 	uint64_t bulk_commits, bulk_records, bulk_again;
+	/* Snapshots that are open now, and their memory; lines that updates have saved for them;
+	 * and how many snapshots libfur has revoked */
+	uint64_t snapshots, snapshot_bytes, saved_lines, snapshots_revoked;
 };
 
 /* fur_get_stats - sums over all threads since the heap was opened, and some facts of this moment.

@@ -6,6 +6,7 @@
 #include "api/heap.h"
 #include "base/error.h"
 #include "durability/async.h"
+#include "stm/images.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static bool heap_in_use(struct fur_heap *heap)
 	for (uint64_t i = 0; !used && i < heap->durability.limit; i++)
 		used = thread_has_open(&heap->threads[i]);
 	pthread_mutex_unlock(&heap->registering);
-	return used;
+	return used || images_count(&heap->engine).open;
 }
 
 /* Replay the rest of the log.  No update is in flight, so that empties the log. */
@@ -62,7 +63,9 @@ static int close_heap(struct fur_heap *heap)
 		        "fur_close: this heap is not open: it was closed before, or is no heap");
 	if (error)
 		return fur_fail(error,
-		        "a thread has a transaction open on this heap: end it, then close; "
+		        "a thread has a transaction open on this heap, or a snapshot of it is "
+		        "open: end it, "
+		        "then close; "
 		        "fur_thread_abandon() ends one that was left by return or longjmp");
 	if (!engine_forked(&heap->engine))
 		error = replay_rest(&heap->durability);

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/system.h"
 #include "htm/htm.h"
+#include "stm/images.h"
 #include "stm/software.h"
 
 #include <stdio.h>
@@ -65,6 +66,12 @@ static uint64_t next_ticket_source(void)
 	return arch_fetch_add(&opened, 1) + 1;
 }
 
+static uint64_t default_snapshot_bytes(const struct media_super *s)
+{
+	enum { LEAST = 64 << 20 };
+	return s->heap_bytes / 4 > LEAST ? s->heap_bytes / 4 : LEAST;
+}
+
 static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 {
 	struct engine *e = &heap->engine;
@@ -76,6 +83,8 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	e->bulk.commit_may_map = BULK_FEW;
 	e->short_ticks = arch_ns_to_ticks(SHORT_NS);
 	e->drain_ticks = arch_ns_to_ticks(DRAIN_NS);
+	e->snapshot_bytes =
+	        o->snapshot_bytes ? o->snapshot_bytes : default_snapshot_bytes(heap->file.super);
 	e->reader_report_ns = o->reader_report_ns;
 	e->reader_report = o->reader_report;
 	e->reader_report_arg = o->reader_report_arg;
@@ -150,6 +159,7 @@ void heap_take_apart(struct fur_heap *heap)
 	store_watch_end(heap);
 	free(heap->engine.active);
 	free(heap->engine.stamps);
+	images_free(&heap->engine);
 	free(heap->engine.crowd.place);
 	free(heap->threads);
 	if (heap->durability.super)

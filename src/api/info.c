@@ -5,6 +5,7 @@
 #include "api/heap.h"
 #include "base/error.h"
 #include "base/struct.h"
+#include "stm/images.h"
 #include "tx/active.h"
 
 int heap_check_handle(const struct fur_heap *heap, const char *function)
@@ -57,6 +58,7 @@ static void add_thread(struct fur_stats *s, const struct fur_thread *t)
 	s->software_commits += arch_load(&from->software_commits);
 	s->serial_commits += arch_load(&from->serial_commits);
 	s->defeats += arch_load(&from->defeats);
+	s->saved_lines += arch_load(&from->saved_lines);
 	s->async_commits += arch_load(&from->async_commits);
 	for (int c = 0; c < FUR_ABORT_CAUSES; c++)
 		s->aborts[c] += arch_load(&from->aborts[c]);
@@ -83,6 +85,10 @@ static void add_gauges(struct fur_stats *s, struct fur_heap *heap)
 	s->bulk_commits = arch_load(&heap->engine.bulk.commits);
 	s->bulk_records = arch_load(&heap->engine.bulk.records);
 	s->bulk_again = arch_load(&heap->engine.bulk.again);
+	const struct image_counts images = images_count(&heap->engine);
+	s->snapshots = images.open;
+	s->snapshot_bytes = images.bytes;
+	s->snapshots_revoked = images.revoked;
 	s->readers = ages.readers;
 	s->oldest_reader_ns = ages.oldest_ns;
 }

@@ -22,6 +22,7 @@ static int thread_allocate_memory(struct fur_heap *heap, struct fur_thread *t, u
 	t->window.commit.dset.members =
 	        memory_padded((threads + DSET_NAMED) * sizeof(struct dset_member));
 	t->window.seqs = memory_padded(threads * sizeof(uint64_t));
+	t->window.commit.dset.most = DSET_NAMED;
 	if (!t->window.commit.dset.members || !t->window.seqs)
 		return fur_fail(FUR_ENOMEM, "no memory to register a thread: free some memory");
 	if (heap->engine.kind == FUR_HTM_POWER && !(t->window_stack = window_stack_new()))

@@ -136,6 +136,7 @@ FUR_API const char *fur_strerror(int error)
 	case FUR_EFREE: return "not an allocated block of this heap";
 	case FUR_EFORK: return "a child of fork() has a copy of the heap only";
 	case FUR_EREADONLY: return "the heap is open read-only";
+	case FUR_ETOOOLD: return "the snapshot is too old";
 	default: return "unknown error code";
 	}
 }

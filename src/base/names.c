@@ -20,7 +20,7 @@ _Static_assert(sizeof isolation / sizeof *isolation == FUR_SNAPSHOT + 1, "a name
 static const char *const log_level[] = {"info", "warning", "error"};
 _Static_assert(sizeof log_level / sizeof *log_level == FUR_LOG_ERROR + 1, "a name for each");
 static const char *const abort_cause[] = {
-        "conflict", "plain", "capacity", "lock", "reader", "full", "fault", "user"};
+        "conflict", "plain", "capacity", "lock", "reader", "full", "fault", "user", "snapshot"};
 _Static_assert(sizeof abort_cause / sizeof *abort_cause == FUR_ABORT_CAUSES, "a name for each");
 static const char *const phase[] = {"body", "isolation_wait", "log", "flush", "durability_wait",
         "ro_body", "ro_wait", "lock_wait", "room"};

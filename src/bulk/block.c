@@ -10,6 +10,7 @@
 #include "bulk/job.h"
 #include "durability/ring.h"
 #include "media/heap_layout.h"
+#include "stm/images.h"
 
 #include <string.h>
 
@@ -50,9 +51,13 @@ int bulk_block_take(struct fur_thread *t, uint64_t bytes, struct bulk_block *blo
 		return error;
 	uint8_t *at = alloc_block(tx, tx->base, t->index, bytes);
 	const uint64_t offset = at ? (uint64_t)(at - tx->base) : 0;
-	if (at)
+	if (at) {
 		fur_store_bits(tx, &header(tx->base)->bulk, offset, 8);
-	else
+		/* INV-SN1.  The results go to the file, and a page to which this process has never
+		 * stored shows them.  Later snapshots see a block that is the bulk update's. */
+		if (images_wanted(t->engine))
+			images_save(t, at, bytes);
+	} else
 		tx_fail(tx, FUR_ENOSPC);
 	if ((error = update_commit(tx)))
 		return error;

@@ -15,7 +15,7 @@
 
 #include "durability/nondurable.h"
 
-enum { DSET_NAMED = 16 }; /* versions in a set, at most */
+enum { DSET_NAMED = 16 }; /* dset.most; an exploration tries fewer */
 
 /* dset_begin_versions - the set becomes empty; dset_add() will add to it. */
 void dset_begin_versions(const struct durability *d, struct commit *c);
@@ -30,7 +30,7 @@ void dset_make_room(const struct durability *d, struct commit *c);
 /* Can dset_add() add without a wait? */
 static inline bool dset_has_room(const struct dset *set)
 {
-	return !set->by_version || set->n < DSET_NAMED;
+	return !set->by_version || set->n < set->most;
 }
 
 /* dset_settle - return when every durTS up to this one is settled; the caller's own entry does

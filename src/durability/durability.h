@@ -66,6 +66,7 @@ struct nondurable_entry {
 enum { DSET_OWN = 16 };
 struct dset {
 	uint32_t n;
+	uint32_t most; /* by_version: members at a time */
 	bool by_version;
 	/* Every durTS below is settled, or late; as the thread knows from earlier transactions.  0:
 	 * not known. */

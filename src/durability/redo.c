@@ -283,6 +283,25 @@ void redo_store_record(
 	}
 }
 
+void redo_visit(const struct redo_log *log, const struct durability *d,
+        void (*visit)(void *arg, uint64_t heap_offset, uint64_t bytes), void *arg)
+{
+	uint64_t position = log->open_at + d->head_bytes;
+	while (position < log->write_at) {
+		uint64_t word;
+		memcpy(&word, log->written + place(d, position), 8);
+		const uint64_t bytes = media_entry_payload(word);
+		position += media_entry_bytes(bytes);
+		if (bytes == MEDIA_ENTRY_BULK) {
+			struct log_bulk bulk = bulk_of(log, d);
+			while (log_bulk_next(&bulk))
+				visit(arg, bulk.piece.offset, bulk.piece.bytes);
+		} else if (bytes != MEDIA_ENTRY_RANGE) {
+			visit(arg, media_entry_offset(word), bytes);
+		}
+	}
+}
+
 void redo_discard(struct redo_log *log, const struct durability *d)
 {
 	log->write_at = log->open_at + d->head_bytes;

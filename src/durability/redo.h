@@ -96,6 +96,10 @@ void redo_store_words(uint8_t *to, const uint8_t *from, uint64_t bytes);
 void redo_store_record(
         struct redo_log *log, const struct durability *d, uint8_t *heap, bool keep_undo);
 
+/* Call visit() for each place in the heap to which redo_store_record() would store. */
+void redo_visit(const struct redo_log *log, const struct durability *d,
+        void (*visit)(void *arg, uint64_t heap_offset, uint64_t bytes), void *arg);
+
 /* Drop the entries of the open record, none of which was stored in the heap. */
 void redo_discard(struct redo_log *log, const struct durability *d);
 

@@ -36,6 +36,7 @@ static void tsx_abort_with(enum fur_abort_cause cause)
 	case FUR_ABORT_READER: tsx_abort(1 + FUR_ABORT_READER); break;
 	case FUR_ABORT_FULL: tsx_abort(1 + FUR_ABORT_FULL); break;
 	case FUR_ABORT_USER: tsx_abort(1 + FUR_ABORT_USER); break;
+	case FUR_ABORT_SNAPSHOT: tsx_abort(1 + FUR_ABORT_SNAPSHOT); break;
 	default: tsx_abort(1 + FUR_ABORT_FAULT); break;
 	}
 	__builtin_unreachable();

@@ -471,8 +471,18 @@ bool go(Place<Tx, Ordered> &place, fur_map_place where, BytesView key)
 	case FUR_MAP_FROM: place.at = all.lower_bound(key); return true;
 	case FUR_MAP_BEHIND: place.at = all.upper_bound(key); return true;
 	case FUR_MAP_FLOOR: place.at = all.floor(key); return true;
+	case FUR_MAP_BEFORE:
+		place.at = all.lower_bound(key);
+		--place.at;
+		return true;
 	}
 	return false;
+}
+
+int refuse_place(const char *function, bool hash, fur_map_place where)
+{
+	return fur_fail(FUR_EINVAL, "%s: %s map cannot go to place %d", function,
+	        hash ? "a hash" : "an ordered", static_cast<int>(where));
 }
 
 template <class Tx>
@@ -492,9 +502,7 @@ int seek(Tx *tx, const fur_map *map, fur_map_place where, const void *key, size_
 	return with_map(map, kind, [&](const auto &entries) {
 		auto *at = place->make(tx, &entries);
 		if (!go(*at, where, BytesView(key, key_bytes)))
-			return fur_fail(FUR_EINVAL, "%s: %s map cannot go to place %d", function,
-			        kind == FUR_MAP_HASH ? "a hash" : "an ordered",
-			        static_cast<int>(where));
+			return refuse_place(function, kind == FUR_MAP_HASH, where);
 		place->kind = static_cast<uint32_t>(kind);
 		return at->found();
 	});
@@ -508,19 +516,24 @@ fur_map_bytes view_of(fur_ro *ro, const uint64_t *at)
 	return {text.block() ? text.block() : inside, text.size()};
 }
 
+/* body(reader), for functions that take a body in C, and its result. */
+template <class Body>
+struct ReaderCall {
+	Body body;
+	int result;
+
+	static void run(fur_reader *reader, void *arg)
+	{
+		auto *mine = static_cast<ReaderCall *>(arg);
+		mine->result = mine->body(reader);
+	}
+};
 /* The slow half of read_one(): not inlined, so that nothing of the other half has an address. */
 template <class Body>
 [[gnu::noinline]] int read_again(fur_thread *thread, Body body)
 {
-	struct Call {
-		Body body;
-		int result;
-	} call{body, 0};
-	auto run = [](fur_reader *reader, void *arg) {
-		auto *mine = static_cast<Call *>(arg);
-		mine->result = mine->body(reader);
-	};
-	const int error = fur_read_run(thread, run, &call, nullptr);
+	ReaderCall<Body> call{body, 0};
+	const int error = fur_read_run(thread, call.run, &call, nullptr);
 	return error ? error : call.result;
 }
 /* Run body(tx) as a transaction of its own, as fur::read(thread, fur::rerun, body) does: by plain
@@ -969,4 +982,149 @@ FUR_API int fur_map_destroy_root(fur_thread *thread, const char *name)
 	RootCall call{name, FUR_MAP_HASH, nullptr, 0};
 	const int error = fur_update_run(thread, destroy_root, &call, nullptr);
 	return error ? error : call.result;
+}
+
+/* ------------------------------------------------- one read in a snapshot, one run */
+
+namespace
+{
+
+/* Run body(reader) in the snapshot.  Returns: its result, or an error. */
+template <class Body>
+int read_at(fur_thread *thread, fur_snapshot *snapshot, Body body)
+{
+	ReaderCall<Body> call{body, 0};
+	const int error = fur_snapshot_run(thread, snapshot, call.run, &call, nullptr);
+	return error ? error : call.result;
+}
+
+/* Room for entries, in the format of fur_map_copy_at(). */
+struct Copies {
+	unsigned char *to;
+	size_t room, used;
+
+	/* The words of a text.  Returns: its size. */
+	uint32_t add_text(fur_reader *reader, const uint64_t *words)
+	{
+		const size_t bytes = copy_text(reader, words, to + used, room - used);
+		used += bytes;
+		return static_cast<uint32_t>(bytes);
+	}
+	/* Add the entry, if there is room.  If there is none for the first one, `used` becomes the
+	 * room that it needs. */
+	template <class At>
+	bool add(fur_reader *reader, const At &at)
+	{
+		const uint64_t *key = at.key_words();
+		const uint64_t *value = at.value_words();
+		uint32_t sizes[2];
+		const size_t bytes = sizeof sizes + fur::detail::Text(reader, key).size() +
+		                     fur::detail::Text(reader, value).size();
+		if (bytes > room - used) {
+			if (used == 0)
+				used = bytes;
+			return false;
+		}
+		unsigned char *start = to + used;
+		used += sizeof sizes;
+		sizes[0] = add_text(reader, key);
+		sizes[1] = add_text(reader, value);
+		memcpy(start, sizes, sizeof sizes);
+		return true;
+	}
+};
+
+/* go(), and what only a map that nothing changes allows. */
+bool go_on(Place<fur_reader, Hash> &place, fur_map_place where, BytesView key)
+{
+	if (where != FUR_MAP_BEHIND)
+		return go(place, where, key);
+	(void)go(place, FUR_MAP_AT, key);
+	if (!place.at_end())
+		++place.at;
+	return true;
+}
+bool go_on(Place<fur_reader, Ordered> &place, fur_map_place where, BytesView key)
+{
+	return go(place, where, key);
+}
+void step(Place<fur_reader, Hash> &place, bool /* goes_back */)
+{
+	++place.at;
+}
+void step(Place<fur_reader, Ordered> &place, bool goes_back)
+{
+	if (goes_back)
+		--place.at;
+	else
+		++place.at;
+}
+
+template <class Map>
+int copy_from(
+        fur_reader *reader, const Map *map, fur_map_place where, BytesView key, Copies *copies)
+{
+	const bool goes_back =
+	        where == FUR_MAP_LAST || where == FUR_MAP_FLOOR || where == FUR_MAP_BEFORE;
+	Place<fur_reader, Map> place{reader, map, {}};
+	if (!go_on(place, where, key))
+		return refuse_place("fur_map_copy_at", std::is_same_v<Map, Hash>, where);
+	while (!place.at_end() && copies->add(reader, place.at))
+		step(place, goes_back);
+	return place.found();
+}
+
+} // namespace
+
+FUR_API int fur_map_find_root_at(fur_thread *thread, fur_snapshot *snapshot, const char *name,
+        fur_map_kind kind, fur_map **map)
+{
+	if (!map)
+		return fur_fail(FUR_EINVAL, "%s: map must not be NULL", __func__);
+	*map = nullptr;
+	if (int error = check_name(thread, name, __func__))
+		return error;
+	if (!is_kind(kind))
+		return refuse_kind(__func__, kind);
+	NamedRoot root{};
+	const int found = read_at(thread, snapshot,
+	        [&](auto *tx) { return +(find_root(tx, name, root) != nullptr); });
+	return found == 1 ? check_root(root, name, kind, map) : found;
+}
+
+FUR_API int fur_map_size_at(
+        fur_thread *thread, fur_snapshot *snapshot, const fur_map *map, uint64_t *size)
+{
+	return read_at(
+	        thread, snapshot, [=](auto *tx) { return fur_map_size_reader(tx, map, size); });
+}
+
+FUR_API int fur_map_get_at(fur_thread *thread, fur_snapshot *snapshot, const fur_map *map,
+        const void *key, size_t key_bytes, void *value, size_t *bytes)
+{
+	return read_at(thread, snapshot, [=](auto *tx) {
+		return fur_map_get_reader(tx, map, key, key_bytes, value, bytes);
+	});
+}
+
+FUR_API int fur_map_copy_at(fur_thread *thread, fur_snapshot *snapshot, const fur_map *map,
+        fur_map_place where, const void *key, size_t key_bytes, void *entries, size_t *bytes)
+{
+	if (where != FUR_MAP_FIRST && where != FUR_MAP_LAST)
+		if (int error = check_bytes(key, key_bytes, "key", "fur_map_copy_at"))
+			return error;
+	if (!bytes || (!entries && *bytes))
+		return fur_fail(
+		        FUR_EINVAL, "%s: %s is NULL", __func__, bytes ? "entries" : "bytes");
+	Copies copies{static_cast<unsigned char *>(entries), *bytes, 0};
+	const int result = read_at(thread, snapshot, [=, &copies](auto *tx) {
+		const int kind = begin(tx, map, "fur_map_copy_at");
+		if (kind < 0)
+			return kind;
+		return with_map(map, kind, [&](const auto &its) {
+			return copy_from(tx, &its, where, BytesView(key, key_bytes), &copies);
+		});
+	});
+	*bytes = result < 0 ? 0 : copies.used;
+	return result;
 }

@@ -27,6 +27,7 @@
  *         turn_give()            gives the turn
  */
 #include "htm/htm.h"
+#include "stm/images.h"
 #include "stm/software.h"
 
 #include "base/checker.h"
@@ -122,6 +123,9 @@ static void store_writes(struct fur_thread *t)
 	if (unlikely(checked))
 		blocks_show(t);
 	marks_note_writes(t); /* INV-BU1 */
+	/* INV-SN1.  In hardware that is done. */
+	if (images_wanted(t->engine) && !t->window.publishes_software)
+		images_save_record(t, t->software.holds);
 	redo_store_record(t->update.log, t->durability, t->update.writable, false);
 	/* After the stores, of which some may go to blocks that the update has freed then, and
 	 * before the publication ends: until then no other body sees that they are free, for the
@@ -130,35 +134,43 @@ static void store_writes(struct fur_thread *t)
 		blocks_hide(t);
 }
 
-/* Make the update visible.  False: it is defeated, and holds no stamps.  If it has drawn a durTS,
- * it owes an abort marker. */
-static bool make_visible(struct fur_thread *t)
+enum made {
+	VISIBLE,
+	DEFEATED, /* if it has drawn a durTS, it owes an abort marker */
+	/* It is to make room in its set of dependencies, while it does not publish, and to try
+	 * again */
+	NO_ROOM
+};
+
+/* Make the update visible.  If that fails, it holds no stamps. */
+static enum made make_visible(struct fur_thread *t)
 {
 	struct commit *c = &t->window.commit;
 	const bool concurrent = t->update.mode == TX_CONCURRENT;
-	if (!stamps_hold(t))
-		return false;
+	const enum stamps_hold hold = stamps_hold(t);
+	if (unlikely(hold != STAMPS_HELD))
+		return hold == STAMPS_NO_ROOM ? NO_ROOM : DEFEATED;
 	phase_mark(c, FUR_PHASE_LOCK);
 	if (concurrent && !is_current(t)) {
 		stamps_free(t, 0);
-		return false;
+		return DEFEATED;
 	}
 	announce(t);
 	t->software.others = c->durts != arch_load(&t->update.log->durts) + 1;
 	if (concurrent && !is_still_current(t)) {
 		stamps_free(t, 0);
-		return false;
+		return DEFEATED;
 	}
 	store_writes(t);
 	t->software.snapshot = c->durts + 1;
 	stamps_free(t, c->durts);
-	return true;
+	return VISIBLE;
 }
 
 /* --------------------------------------------------------------- beside others */
 
 /* Publish while updates are in.  False: they are not, or no longer. */
-static bool publish_beside(struct fur_thread *t, bool *visible)
+static bool publish_beside(struct fur_thread *t, enum made *made)
 {
 	const struct engine *e = t->engine;
 	struct active_entry *mine = active_of(t);
@@ -169,7 +181,7 @@ static bool publish_beside(struct fur_thread *t, bool *visible)
 	arch_store_fence(&mine->publishing, 1);
 	const bool in = shut_now(e) == UPDATES_IN;
 	if (likely(in)) {
-		*visible = make_visible(t);
+		*made = make_visible(t);
 		if (t->software.others) /* it meets none, but is not alone (in_place.c) */
 			t->policy.alone = 0;
 	}
@@ -212,7 +224,7 @@ static int publish_in_place(struct fur_thread *t)
 	const bool bulk = t->update.flags & TX_BULK;
 	const uint64_t shut = bulk ? arch_ticks() : 0;
 	const struct shut_out found = readers_shut_out(e, t->index);
-	bool visible = true;
+	enum made made = VISIBLE;
 	if (unlikely(engine_forked(e))) /* the user's reader_report has forked (INV-K2) */
 		return tx_refuse(e);
 	phase_mark(&t->window.commit, FUR_PHASE_ISOLATION);
@@ -228,11 +240,13 @@ static int publish_in_place(struct fur_thread *t)
 		if (found.bodies)
 			sweep_end(e);
 	} else {
-		visible = make_visible(t);
+		/* All that the room waits for have published, and wait for no turn. */
+		while ((made = make_visible(t)) == NO_ROOM)
+			dset_make_room(t->durability, &t->window.commit);
 	}
 	let_in_after(e, !bulk && found.met);
-	stat_add(&t->stats.lock_commits, visible);
-	return visible ? 0 : UPDATE_DEFEATED;
+	stat_add(&t->stats.lock_commits, made == VISIBLE);
+	return made == VISIBLE ? 0 : UPDATE_DEFEATED;
 }
 
 /* One attempt to publish in a hardware transaction.  The compiler must not inline this, and no
@@ -264,8 +278,11 @@ static bool publish_in_hardware(struct fur_thread *t, int *error)
 {
 	enum { TRIES = 4 };
 	bool done = false;
-	if (!stamps_hold(t)) /* no other update holds any */
+	if (stamps_hold(t) != STAMPS_HELD) /* no other update holds any */
 		return false;
+	/* Before the transaction, for which the images would be more lines. */
+	if (images_wanted(t->engine))
+		images_save_record(t, true);
 	t->window.publishes_software = true;
 	for (int k = 0; k < TRIES && !done && !*error; k++)
 		done = publish_attempt(t, error);
@@ -309,11 +326,15 @@ static int end_defeated(struct fur_thread *t)
 static int publish_concurrent(struct fur_thread *t)
 {
 	struct engine *e = t->engine;
-	bool visible = false;
+	enum made made = DEFEATED;
 	int error = 0;
 	for (;;) {
-		if (publish_beside(t, &visible)) {
-			error = visible ? 0 : UPDATE_DEFEATED;
+		if (publish_beside(t, &made)) {
+			if (unlikely(made == NO_ROOM)) {
+				dset_make_room(t->durability, &t->window.commit);
+				continue;
+			}
+			error = made == VISIBLE ? 0 : UPDATE_DEFEATED;
 			break;
 		}
 		if (!turn_take_unless(e, UPDATES_IN))

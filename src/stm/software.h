@@ -30,6 +30,9 @@
  *           active[i].publishing, and then looks at `shut`; who shuts them out changes `shut`, and
  *           then waits for those that have said so.  So while readers are in, or the turn's holder
  *           stores alone, none publishes.
+ *   INV-SW8  While an update publishes beside others, it waits for no other update: not until one
+ *            is durable, nor for the turn, and only briefly for a stamp.  The turn's holder waits
+ *            for it, and may be that update.
  */
 #ifndef FUR_SOFTWARE_H
 #define FUR_SOFTWARE_H

@@ -76,19 +76,16 @@ static bool hold_all(struct fur_thread *t)
 	return true;
 }
 
-bool stamps_hold(struct fur_thread *t)
+enum stamps_hold stamps_hold(struct fur_thread *t)
 {
-	for (;;) {
-		if (!hold_all(t))
-			return false;
-		if (likely(note_replaced(t)))
-			break;
-		/* To make room may take a sync, and others wait for these stamps. */
+	if (!hold_all(t))
+		return STAMPS_TAKEN;
+	if (unlikely(!note_replaced(t))) {
 		stamps_free(t, 0);
-		dset_make_room(t->durability, &t->window.commit);
+		return STAMPS_NO_ROOM;
 	}
 	FUR_POINT(stamps__held);
-	return true;
+	return STAMPS_HELD;
 }
 
 void stamps_free(struct fur_thread *t, uint64_t version)

@@ -69,11 +69,18 @@ static inline uint64_t stamp_version(const struct fur_thread *t, uint64_t stamp)
 	               : t->software.writes.words[(uint32_t)stamp].version;
 }
 
+enum stamps_hold {
+	STAMPS_HELD,
+	STAMPS_TAKEN,  /* another update has held one of them for long */
+	STAMPS_NO_ROOM /* the set of dependencies has none: dset_make_room() */
+};
+
 /* stamps_hold - hold the stamps of the update's write set, and note the versions that its own
- * replaces (INV-DV1).  Holding none, it may wait until the versions noted so far are settled.
- * Orders:  its accesses before and after each other (compare-and-swap).
- * Returns: false: another update has held one of them for long.  Then the caller holds none. */
-FUR_MUST_USE bool stamps_hold(struct fur_thread *t);
+ * replaces (INV-DV1).  If it does not return STAMPS_HELD, the caller holds none.
+ * It does not wait until others are durable (INV-SW8; model: ROOMINSIDE; plant:
+ * room-while-publishing).
+ * Orders:  its accesses before and after each other (compare-and-swap). */
+FUR_MUST_USE enum stamps_hold stamps_hold(struct fur_thread *t);
 
 /* Free what the update holds, if anything; `version`: its durTS; or 0: the update has not stored,
  * and the stamps get the versions that they had.

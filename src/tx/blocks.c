@@ -57,6 +57,8 @@ void blocks_show(struct fur_thread *t)
 void blocks_hide(struct fur_thread *t)
 {
 	const struct noted_blocks *b = &t->noted;
+	if (arch_load(&t->engine->lock.snapshot)) /* which may see them */
+		return;
 	for (uint32_t k = 0; k < b->n; k++) {
 		const struct noted_block *one = &b->blocks[k];
 		if (one->freed)

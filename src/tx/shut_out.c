@@ -63,6 +63,21 @@ void turn_take_alone(struct engine *e)
 	readers_let_in(e);
 }
 
+void turn_take_still(struct engine *e)
+{
+	turn_take(e);
+	if (shut_now(e) == UPDATES_IN)
+		close_to_updates(e);
+}
+
+void turn_give_still(struct engine *e)
+{
+	/* No plain reader has been let in since. */
+	if (shut_now(e) == ALL_OUT)
+		updates_let_in(e);
+	turn_give(e);
+}
+
 /* ----------------------------------------------------- until `shut` is reset */
 
 /* Sleep until a release or a holder wakes us. */

@@ -33,6 +33,9 @@ struct publication_lock {
 	 * hardware update that has read neither word anew is aborted when one of them changes.
 	 * Owner: tx/marks.c. */
 	uint64_t marks;
+	/* The number of the newest snapshot that is open; 0: none is, and who stores need not save.
+	 * Owner: stm/images.{h,c}. */
+	uint64_t snapshot;
 	/* The greatest durTS of an update that has stored past the stamps; on that line, which such
 	 * an update writes anyway.  Owner: stm/stamps.{h,c}. */
 	uint64_t unstamped;
@@ -69,6 +72,11 @@ FUR_MUST_USE bool turn_take_unless(struct engine *e, enum shut in);
 /* Take the turn, and let readers in if updates are in: no update publishes before the caller does,
  * or gives the turn. */
 void turn_take_alone(struct engine *e);
+
+/* The same for a moment: if updates are in, all are out until turn_give_still(), which lets updates
+ * in again. */
+void turn_take_still(struct engine *e);
+void turn_give_still(struct engine *e);
 
 /* What readers_shut_out() has found. */
 struct shut_out {

@@ -60,6 +60,7 @@ struct engine {
 	struct active_entry *active; /* [max_threads] */
 	struct publication_lock lock;
 	uint64_t *stamps;            /* [STAMPS].  Owner: stm/stamps.{h,c}. */
+	struct images *images;       /* or NULL.  Owner: stm/images.c. */
 	uint64_t sweeps ARCH_PADDED; /* begun and ended.  Owner: stm/stamps.c. */
 	/* Changes when two transactions meet at the lock (policy: in_place.c).  Owner: tx/tx.h. */
 	uint64_t meetings ARCH_PADDED;
@@ -72,6 +73,7 @@ struct engine {
 	bool read_only;       /* a copy of a heap, without hardware: updates are refused */
 	uint64_t drain_ticks; /* how long new readers may wait, at first, for one that is active */
 	uint64_t short_ticks; /* an update that takes longer must not run in place */
+	uint64_t snapshot_bytes; /* fur_options.snapshot_bytes */
 	uint64_t reader_report_ns;
 	void (*reader_report)(const struct fur_reader_report *, void *);
 	void *reader_report_arg;
@@ -106,10 +108,13 @@ struct fur_ro {
 /* A read-only transaction whose body may run again (update/optimistic.c). */
 struct fur_reader {
 	struct fur_reader_view view; /* the first member: fur_load() looks at it (fur/detail.h) */
+	/* The one in which the body runs, or NULL (update/snapshot.c) */
+	struct fur_snapshot *snapshot;
 	bool open;
 	bool plain;     /* it is in active[] as a plain reader: all its loads are good */
 	bool loaded;    /* since its body began */
-	bool logs;      /* what it loads: it has run in vain before */
+	bool owns;      /* the snapshot is its own */
+	bool shuns;     /* its next run is plain */
 	bool left;      /* libfur has left the body, which has not run again since */
 	uint32_t again; /* how often its body has run again */
 	/* Begins that have found updates in, and next_durts at the last look (optimistic.c) */
@@ -131,7 +136,9 @@ enum {
 	TX_MARKS = 32,
 	/* The commit of a bulk update: its stores are in the log and not in the write set, so it
 	 * publishes alone */
-	TX_BULK = 64
+	TX_BULK = 64,
+	/* In place, while a snapshot is open: each store saves the line (stm/images.h) */
+	TX_IMAGES = 128
 };
 
 struct fur_update {
@@ -197,6 +204,12 @@ struct policy {
 	struct crowd_place *core_place; /* where its open update was let in, or NULL (crowd.c) */
 };
 
+/* Where a thread saves lines for the newest snapshot (stm/images.c). */
+struct saver {
+	uint64_t number;    /* the snapshot's */
+	uint64_t next, end; /* images that are the thread's to use */
+};
+
 /* What a thread knows of nondurable[] (reader.c). */
 struct quiet_scan {
 	uint32_t misses; /* in a row */
@@ -251,6 +264,7 @@ struct fur_thread {
 	struct fresh_blocks fresh;
 	struct policy policy;
 	struct quiet_scan quiet;
+	struct saver saver;
 	/* The last ticket given out, and the last one for which this thread has waited.  They
 	 * belong to the index, whose next thread goes on from them: a ticket outlives its
 	 * registration. */
@@ -260,6 +274,7 @@ struct fur_thread {
 	struct thread_stats {
 		uint64_t ro_commits, update_commits, lock_commits, empty_commits, log_entries;
 		uint64_t software_commits, serial_commits, defeats, async_commits, reads_again;
+		uint64_t saved_lines;
 		uint64_t aborts[FUR_ABORT_CAUSES];
 		uint64_t phase_ticks[FUR_PHASES];
 	} stats ARCH_PADDED;

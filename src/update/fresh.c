@@ -5,6 +5,7 @@
 #include "update/fresh.h"
 #include "durability/nondurable.h"
 #include "durability/ring.h"
+#include "stm/images.h"
 #include "update/update.h"
 
 #include <string.h>
@@ -115,6 +116,9 @@ void fresh_store(struct fur_update *tx, void *to, const void *from, uint64_t byt
 	uint8_t *at = to;
 	struct fresh_block *b = find_fresh(&t->fresh, at);
 	FUR_ASSERT(b && at + bytes <= b->end);
+	if (images_wanted(
+	            t->engine)) /* INV-SN1: a snapshot may see the chunks as they were in use */
+		images_save(t, at, bytes);
 	redo_store_words(tx_writable(tx, at), from, bytes);
 	b->low = at < b->low ? at : b->low;
 	b->high = at + bytes > b->high ? at + bytes : b->high;

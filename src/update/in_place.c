@@ -15,6 +15,8 @@
 #include "update/in_place.h"
 #include "base/probe.h"
 #include "durability/dset.h"
+#include "htm/htm.h"
+#include "stm/images.h"
 #include "tx/marks.h"
 
 #include <string.h>
@@ -74,6 +76,7 @@ int in_place_begin(struct fur_thread *t)
 	attempt_prepare(t, REDO_UNDO);
 	begin_sweep(t, bodies);
 	marks_look(&t->update);
+	images_look(&t->update);
 	tx_in_place(&t->update);
 	return 0;
 }
@@ -132,10 +135,21 @@ static void put_writes(struct fur_update *tx)
 	for (uint32_t k = 0; k < set->n; k++) {
 		struct written *w = &set->words[k];
 		const uint64_t old = arch_load(w->word);
+		if (tx->flags & TX_IMAGES) /* INV-SN1 */
+			images_save(tx->thread, w->word, sizeof *w->word);
 		put_masked(tx, w->word, w->value, w->mask);
 		w->value = old;
 	}
 	tx->flags |= TX_OVERWRITES;
+}
+
+static void save_lines(struct fur_update *tx, const void *at, uint64_t bytes)
+{
+	struct fur_thread *t = tx->thread;
+	if (tx->mode != TX_HARDWARE)
+		images_save(t, at, bytes);
+	else if (!images_saved(t, at, bytes))
+		t->engine->ops->abort(FUR_ABORT_SNAPSHOT);
 }
 
 /* Log the store of an update that stores in place or in hardware, and store.  The source lies
@@ -143,6 +157,8 @@ static void put_writes(struct fur_update *tx)
 void in_place_store(struct fur_update *tx, void *to, const void *from, uint64_t bytes)
 {
 	uint64_t offset = (uint64_t)((uint8_t *)to - tx->base);
+	if (tx->flags & TX_IMAGES) /* INV-SN1 */
+		save_lines(tx, to, bytes);
 	while (!tx->error && !redo_append(tx->log, tx->thread->durability, offset,
 	                             tx_writable(tx, to), from, bytes))
 		store_make_room(tx);
@@ -172,6 +188,9 @@ void in_place_from_software(struct fur_update *tx)
 	FUR_POINT(turns__in__place);
 	marks_look(tx);
 	marks_note_writes(t);
+	images_look(tx);
+	if (tx->flags & TX_IMAGES)
+		images_save_record(t, false);
 	/* The entry in active[] stays until in_place_leave().  A rollback-only update may have
 	 * stored to a word after we loaded it, and wait for us in its window.  If it committed now,
 	 * our own later store to that word would overwrite a value that we have not read. */

@@ -13,11 +13,9 @@
  *           dset_wait()  waits until all that the body has read is durable
  *
  * fur_load() looks at the stamp after it has loaded a word.  If that does not tell that the load is
- * good, it calls fur_load_reader(), which may leave the body.
- *
- * A run without a read set ends at the first word that is newer than its snapshot.  A body that has
- * run in vain a few times keeps one, as an update's body does: then a run ends only when a word
- * that it has loaded has changed.
+ * good, it calls fur_load_reader(), which may leave the body: a run ends at the first word that is
+ * newer than its snapshot.  After a few runs in vain, updates save for the body what it would find
+ * overwritten (stm/images.h).
  *
  *   INV-OR1  The loads of a run are of one state of the heap, its snapshot (INV-SW1), and none is
  *           used before that is known: a body never follows a pointer that is torn or stale.
@@ -25,17 +23,19 @@
  *           when each durTS up to the greatest of them is settled, all that the run has read is
  *           durable.  A run counts what was stored past the stamps before it began
  *           (publication_lock.unstamped) as read.
- *   INV-OR3  No optimistic reader starves: after some runs its body runs as a plain reader's.
+ *   INV-OR3  No optimistic reader starves: after MOST_RUNS runs its body reads from before-images,
+ *            and if these run out of memory, it runs as a plain reader's.
  */
 #include "base/error.h"
 #include "base/struct.h"
 #include "durability/async.h"
 #include "durability/dset.h"
+#include "stm/images.h"
 #include "update/update.h"
 
 #include <string.h>
 
-enum { MOST_RUNS = 32, RUNS_UNLOGGED = 2 };
+enum { MOST_RUNS = 3 };
 
 static struct fur_thread *thread_of(struct fur_reader *r)
 {
@@ -44,6 +44,18 @@ static struct fur_thread *thread_of(struct fur_reader *r)
 
 /* ------------------------------------------------------------------- loads */
 
+static void leave_snapshot(struct fur_reader *r)
+{
+	struct fur_snapshot *s = r->snapshot;
+	r->snapshot = NULL;
+	if (!s)
+		return;
+	/* Orders the body's loads before the end that another thread may make. */
+	arch_fetch_add(&s->users, (uint64_t)-1);
+	if (r->owns)
+		images_close(s);
+}
+
 /* Leave the body, which runs again. */
 static __attribute__((noreturn)) void run_again(struct fur_reader *r)
 {
@@ -51,6 +63,7 @@ static __attribute__((noreturn)) void run_again(struct fur_reader *r)
 	active_leave(active_of(t));
 	this_thread()->open = NULL;
 	r->open = false;
+	leave_snapshot(r);
 	r->left = true;
 	arch_store(
 	        &r->view.bound, 0); /* a body that swallows leave()'s exception comes back here */
@@ -117,27 +130,26 @@ static void set_bound(struct fur_reader *r)
 		run_again(r);
 }
 
-/* Copy bytes, and remember the words that they are of. */
-static void load_logged(struct fur_reader *r, uint8_t *to, const uint8_t *from, uint64_t bytes)
+static bool is_in_heap(const struct fur_thread *t, const void *at, uint64_t bytes)
 {
-	struct fur_thread *t = thread_of(r);
-	struct read_set *set = &t->software.reads;
-	while (bytes) {
-		const uint64_t skip = (uintptr_t)from & 7,
-		               part = 8 - skip < bytes ? 8 - skip : bytes;
-		uint64_t *word = (uint64_t *)((uintptr_t)from - skip), value;
-		if (unlikely(!software_load(t, word, &value)))
-			run_again(r);
-		if (unlikely(read_is_full(set) && !read_grow(set))) {
-			r->again = MOST_RUNS; /* no memory: a plain reader needs none */
-			run_again(r);
-		}
-		read_put(set, word, value);
-		memcpy(to, (const uint8_t *)&value + skip, part);
-		to += part;
-		from += part;
-		bytes -= part;
+	const uint64_t offset = (uint64_t)((const uint8_t *)at - t->update.base),
+	               most = t->durability->super->heap_bytes;
+	return offset < most && bytes <= most - offset;
+}
+
+/* Does not return if the snapshot is revoked. */
+static void load_from_snapshot(
+        struct fur_reader *r, uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+	const struct fur_thread *t = thread_of(r);
+	if (unlikely(!is_in_heap(t, from, bytes))) {
+		fur_read_bytes(to, from, bytes);
+		return;
 	}
+	if (likely(images_load(t, r->snapshot, to, from, bytes)))
+		return;
+	r->shuns = true;
+	run_again(r);
 }
 
 FUR_API void fur_load_reader(fur_reader *r, void *to, const void *from, size_t bytes)
@@ -152,15 +164,14 @@ FUR_API void fur_load_reader(fur_reader *r, void *to, const void *from, size_t b
 		fur_read_bytes(to, from, bytes);
 		return;
 	}
-	if (r->logs) {
-		load_logged(r, to, from, bytes);
-		return;
-	}
 	while (bytes) {
 		uint64_t part = LINE - ((uintptr_t)in & (LINE - 1));
 		if (part > bytes)
 			part = bytes;
-		load_of_line(r, out, in, part);
+		if (r->snapshot)
+			load_from_snapshot(r, out, in, part);
+		else
+			load_of_line(r, out, in, part);
 		if (unlikely(!r->loaded))
 			set_bound(r);
 		out += part;
@@ -207,27 +218,55 @@ FUR_API bool fur_try_begin_ro(fur_thread *t, fur_ro **ro)
 	return true;
 }
 
-static void begin_run(struct fur_thread *t)
+/* All loads are of `s`. */
+static void begin_in_snapshot(struct fur_thread *t, struct fur_snapshot *s, bool own)
 {
 	struct fur_reader *r = &t->reader;
-	r->plain = is_better_plain(t) || r->again >= MOST_RUNS; /* INV-OR3 */
-	r->loaded = r->left = false;
-	r->logs = !r->plain && r->again >= RUNS_UNLOGGED;
-	read_clear(&t->software.reads, r->logs);
+	r->snapshot = s;
+	r->owns = own;
+	r->loaded = true;
+	arch_fetch_add(&s->users, 1);
+	/* INV-SN4.  Full fence: see revoke() (images.c). */
+	arch_store_fence(&r->view.bound, s->last);
+	if (unlikely(images_revoked(s)))
+		arch_store(&r->view.bound, 0);
+}
+
+static void begin_plain(struct fur_thread *t)
+{
+	struct fur_reader *r = &t->reader;
+	r->plain = true;
+	arch_store(&r->view.bound, STAMP_HELD); /* above every version */
+	(void)reader_enter(t, true);
+}
+
+static void begin_optimistic(struct fur_thread *t)
+{
+	/* The first load comes to fur_load_reader(), which can still move the snapshot. */
+	arch_store(&t->reader.view.bound, 0);
+	t->software.snapshot = software_first_snapshot(t);
+	body_enter(t);
+	software_note_unstamped(t); /* INV-OR2 */
+}
+
+/* `s`: the snapshot in which the body runs, or NULL: none, or its own. */
+static void begin_run(struct fur_thread *t, struct fur_snapshot *s)
+{
+	struct fur_reader *r = &t->reader;
+	const bool own = !s;
+	r->plain = r->loaded = r->left = false;
 	r->view.stamps = t->engine->stamps;
 	if (t->engine->phase_times)
 		t->began = arch_ticks();
-	if (r->plain) {
-		arch_store(&r->view.bound, STAMP_HELD); /* above every version */
-		(void)reader_enter(t, true);
-	} else {
-		/* The first load comes to fur_load_reader(), which can still move the snapshot. */
-		arch_store(&r->view.bound, 0);
-		t->software.snapshot = software_first_snapshot(t);
-		dset_begin_versions(t->durability, &t->window.commit);
-		body_enter(t);
-		software_note_unstamped(t); /* INV-OR2 */
-	}
+	dset_begin_versions(t->durability, &t->window.commit);
+	/* INV-OR3 */
+	const bool wants_own = own && !is_better_plain(t) && !r->shuns && r->again >= MOST_RUNS;
+	if (s || (wants_own && !images_open(t->engine, &s)))
+		begin_in_snapshot(t, s, own);
+	else if (wants_own || r->shuns || is_better_plain(t))
+		begin_plain(t);
+	else
+		begin_optimistic(t);
 	r->open = true;
 	this_thread()->open = t;
 }
@@ -239,9 +278,12 @@ static int end_run(struct fur_thread *t, fur_ticket *ticket)
 	                            "ends: call fur_end_ro first");
 	if (r->plain && !ticket)
 		reader_collect(t, &t->window.commit.dset);
+	if (r->snapshot) /* INV-OR2, for its last update */
+		software_note_version(t, r->snapshot->last);
 	const uint64_t ended = reader_leave(t);
 	r->open = false;
 	arch_store(&r->view.bound, 0);
+	leave_snapshot(r);
 	if (ticket) {
 		*ticket = ticket_of(t, ++t->tickets);
 		return 0;
@@ -264,7 +306,7 @@ void reader_abandon(struct fur_thread *t)
 /* ------------------------------------------------------------------- run it */
 
 /* *again: the body is to run again.  Returns the result of the end. */
-static __attribute__((noinline)) int run_once(struct fur_thread *t,
+static __attribute__((noinline)) int run_once(struct fur_thread *t, struct fur_snapshot *s,
         void (*body)(fur_reader *, void *), void *arg, fur_ticket *ticket, bool *again)
 {
 	struct fur_reader *r = &t->reader;
@@ -278,7 +320,7 @@ static __attribute__((noinline)) int run_once(struct fur_thread *t,
 			return 0;
 		}
 	}
-	begin_run(t);
+	begin_run(t, s);
 	body(r, arg);
 	if (unlikely(engine_forked(t->engine))) /* the body has forked, and this is the child */
 		return tx_refuse(t->engine);
@@ -289,6 +331,25 @@ static __attribute__((noinline)) int run_once(struct fur_thread *t,
 		                        "fur_read_run: the body has ended the transaction");
 	}
 	return end_run(t, ticket);
+}
+
+/* Before the first run. */
+static void prepare(struct fur_thread *t, void (*leave)(void))
+{
+	t->reader.leave = leave;
+	t->reader.again = 0;
+	t->reader.shuns = false;
+}
+
+int reader_run_in(struct fur_thread *t, struct fur_snapshot *s, void (*body)(fur_reader *, void *),
+        void *arg, const struct fur_run *how, bool *again)
+{
+	fur_ticket unused; /* all that the snapshot shows is durable */
+	prepare(t, how->leave);
+	const int error = run_once(t, s, body, arg, &unused, again);
+	if (how->ticket)
+		*how->ticket = error || *again ? (fur_ticket){0} : ticket_of(t, 0);
+	return error;
 }
 
 FUR_API int fur_read_run(fur_thread *t, void (*body)(fur_reader *reader, void *arg), void *arg,
@@ -306,12 +367,11 @@ FUR_API int fur_read_run(fur_thread *t, void (*body)(fur_reader *reader, void *a
 		return fur_fail(FUR_EINVAL, "fur_read_run: thread and body must not be NULL");
 	if (unlikely(t->owner != this_thread() || this_thread()->open))
 		return tx_refuse_begin(t, "fur_read_run", NULL);
-	t->reader.leave = how.leave;
-	t->reader.again = 0;
+	prepare(t, how.leave);
 	do {
 		if (unlikely(arch_load(&t->durability->failed) != 0))
 			return tx_refuse(t->engine);
-		error = run_once(t, body, arg, how.ticket, &again);
+		error = run_once(t, NULL, body, arg, how.ticket, &again);
 	} while (again);
 	return error;
 }
@@ -330,10 +390,10 @@ FUR_API int fur_begin_reader_leaving(
 		return tx_refuse_begin(t, "fur_begin_reader_leaving", NULL);
 	if (unlikely(arch_load(&t->durability->failed) != 0))
 		return tx_refuse(t->engine);
-	t->reader.leave = leave;
 	if (!again)
-		t->reader.again = 0;
-	begin_run(t);
+		prepare(t, leave);
+	t->reader.leave = leave;
+	begin_run(t, NULL);
 	*reader = &t->reader;
 	return 0;
 }
@@ -357,6 +417,6 @@ void reader_turns_plain(struct fur_thread *t)
 	struct fur_reader *r = &t->reader;
 	if (!r->open || r->plain)
 		return;
-	r->again = MOST_RUNS;
+	r->shuns = true;
 	run_again(r);
 }

@@ -24,6 +24,7 @@
 #include "base/probe.h"
 #include "htm/htm.h"
 #include "htm/policy.h"
+#include "stm/images.h"
 #include "tx/marks.h"
 #include "update/in_place.h"
 
@@ -139,6 +140,7 @@ static int begin_hardware(struct fur_thread *t)
 		uint64_t status = ops->begin(t);
 		if (likely(status == HTM_STARTED)) {
 			marks_look(&t->update);
+			images_look(&t->update);
 			return 0;
 		}
 		t->update.mode = TX_NONE;

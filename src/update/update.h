@@ -55,6 +55,11 @@ uint64_t reader_leave(struct fur_thread *t);
 void reader_abandon(struct fur_thread *t);
 void reader_turns_plain(struct fur_thread *t);
 
+/* Run body(reader, arg) in a snapshot, as fur_snapshot_run() does.  Sets *again if libfur has left
+ * the body, because the snapshot is revoked. */
+FUR_MUST_USE int reader_run_in(struct fur_thread *t, struct fur_snapshot *s,
+        void (*body)(fur_reader *, void *), void *arg, const struct fur_run *how, bool *again);
+
 /* The log of the open update is full: make room.  False: the update has failed.  In hardware it
  * does not return. */
 bool store_make_room(struct fur_update *tx);

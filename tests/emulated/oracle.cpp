@@ -41,7 +41,8 @@ struct Tx {
 	/* Updates that had returned when it was invoked: the highest of their numbers in visible
 	 * order */
 	uint64_t low = 0;
-	uint64_t high = 0; /* updates that were visible at its last access */
+	uint64_t high = 0;  /* updates that were visible at its last access */
+	bool fixed = false; /* `high` stays as it is */
 	/* Steps; 0: has not.  Answered later than it has returned, if it ended with a ticket */
 	uint64_t invoked = 0, returned = 0, answered = 0;
 	uint64_t visible = 0; /* number in visible order, or 0 */
@@ -264,11 +265,25 @@ void attempt()
 	event(Kind::ATTEMPT, run.open[current_thread()]);
 }
 
+/* `high`, of a transaction that has just made an access. */
+static void move_high(Tx &tx)
+{
+	if (!tx.fixed)
+		tx.high = run.order.size();
+}
+
+void fixed()
+{
+	Tx &tx = *open_tx(current_thread());
+	move_high(tx);
+	tx.fixed = true;
+}
+
 void read(uint64_t at, uint64_t value)
 {
 	Tx &tx = *open_tx(current_thread());
 	run.counts.accesses++;
-	tx.high = run.order.size();
+	move_high(tx);
 	event(Kind::READ, index_of(tx), at, value);
 	for (auto w = tx.writes.rbegin(); w != tx.writes.rend(); ++w)
 		if (w->at == at) {
@@ -303,7 +318,7 @@ void committing(Becomes how, uint64_t number)
 	run.counts.published += tx.published;
 	run.counts.in_place += how == Becomes::VISIBLE_NOW;
 	tx.number = number;
-	tx.high = run.order.size();
+	move_high(tx);
 	event(Kind::COMMITTING, index_of(tx));
 	/* In place: no other thread sees its stores before it lets readers in, and nothing else
 	 * becomes visible meanwhile. */

@@ -47,6 +47,8 @@ void invoke(bool update); /* before its begin is called */
 /* Its begin has returned, or its body runs, perhaps not for the first time: then the last attempt
  * has been defeated, if it has not aborted */
 void attempt();
+/* What it reads from now on became visible before: updates that do later are not among it. */
+void fixed();
 void read(uint64_t at, uint64_t value);  /* after the load */
 void write(uint64_t at, uint64_t value); /* after the store */
 /* Memory allocated or freed: anything may be in it */

@@ -12,10 +12,10 @@
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
 Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, sweep.pml,
-group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml, bulk.pml, bulkblock.pml or
-bulkoperator.pml.  Before any, models.py checks that its table of mutations agrees with the lists at
-the heads of the models, and with the headings of the planted bugs (tests/plants/*.patch).  Exit
-status: 0 all as expected, 1 not, 2 wrong usage.
+snapshot.pml, group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml, bulk.pml,
+bulkblock.pml or bulkoperator.pml.  Before any, models.py checks that its table of mutations agrees
+with the lists at the heads of the models, and with the headings of the planted bugs
+(tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -35,6 +35,7 @@ SOFTWARE = HERE / "software.pml"
 PARALLEL = HERE / "parallel.pml"
 VERSIONS = HERE / "versions.pml"
 SWEEP = HERE / "sweep.pml"
+SNAPSHOT = HERE / "snapshot.pml"
 GROUP = HERE / "group.pml"
 ASYNC = HERE / "async.pml"
 NAMING = HERE / "naming.pml"
@@ -161,6 +162,26 @@ SWEEP_SETTINGS: dict[str, list[str]] = {"sweep": [], "sweeptso": ["TSO", "SWEEPS
 LONG_SWEEP_SETTINGS: dict[str, list[str]] = {
     "sweepthree": ["SWEEPS=3"],
     "sweeptsotwo": ["TSO"],
+}
+# Of snapshot.pml.
+SNAPSHOT_SETTINGS: dict[str, list[str]] = {
+    "snapshot": ["NB=1"],
+    "snapshotshared": ["NB=1", "SHARED"],
+    "snapshotbeside": ["NP=0"],
+    "snapshottwo": ["NB=1", "NS=2", "FIXED"],
+    "snapshotrevoked": ["NB=0", "W=3", "NI=1"],
+    "snapshotrevokedtwo": ["NB=1", "NR=0", "NI=1", "NS=2"],
+    "snapshotsettles": ["NR=0", "SETTLES", "FIXED"],
+}
+LONG_SNAPSHOT_SETTINGS: dict[str, list[str]] = {
+    "snapshotthree": [],
+    "snapshotthreeshared": ["SHARED"],
+    "snapshottwoany": ["NB=1", "NS=2"],
+    "snapshottwoinplace": ["NB=0", "NP=2", "NS=2"],
+    "snapshottworeaders": ["NB=1", "NS=2", "NR=2", "FIXED"],
+    "snapshotrevokedbeside": ["NP=0", "NI=1"],
+    "snapshotrevokedany": ["NB=1", "NI=1", "NS=2"],
+    "snapshotsettlesany": ["NR=0", "SETTLES"],
 }
 # Of group.pml.
 GROUP_SETTINGS: dict[str, list[str]] = {
@@ -402,6 +423,7 @@ PARALLEL_MUTATIONS = [
         [],
         ["parallelplain", "parallelinplaceplain", "parallelserialplain"],
     ),
+    Mutation("ROOMINSIDE", "INV-SW8", ["room-while-publishing"], [], ["parallel"]),
     Mutation(
         "READERSEARLY",
         "INV-SW7",
@@ -480,6 +502,29 @@ SWEEP_MUTATIONS = [
     Mutation("ENTRYUNFENCED", "INV-ST2", [], [], ["sweep", "sweeptso"]),
     Mutation("BOUNDUNFENCED", "INV-ST2", [], [], ["sweep", "sweeptso"]),
     Mutation("UNSTAMPEDPAST", "INV-OR2", [], [], ["sweep", "sweeptso"]),
+]
+# Of snapshot.pml.
+SNAPSHOT_MUTATIONS = [
+    Mutation("SAVELATE", "INV-SN1", [], [], ["snapshot", "snapshotbeside"]),
+    Mutation("TORN", "INV-SN1", [], [], ["snapshot", "snapshotbeside"]),
+    Mutation("SAVEDONCE", "INV-SN1", [], [], ["snapshottwo"]),
+    Mutation("BEGINBESIDE", "INV-SN2", [], [], ["snapshot"]),
+    Mutation("NUMBERLATE", "INV-SN2", [], [], ["snapshot"]),
+    Mutation("HEADFIRST", "INV-SN3", [], [], ["snapshot"]),
+    Mutation("NEWESTIMAGE", "INV-SN3", [], [], ["snapshottwo"]),
+    Mutation("HEADLOST", "INV-SN3", [], [], ["snapshottwo"]),
+    Mutation("NOTRAISED", "INV-SN4", [], [], ["snapshot", "snapshotshared"]),
+    Mutation("RAISEDLATE", "INV-SN4", [], [], ["snapshot", "snapshotshared"]),
+    Mutation("RAISEDEARLY", "INV-SN4", [], [], ["snapshotsettles"]),
+    Mutation("BOUNDPAST", "INV-SN4", [], [], ["snapshot"]),
+    Mutation("FREEEARLY", "INV-SN6", [], [], ["snapshottwo"]),
+    Mutation("FREENONE", "INV-SN6", [], [], ["snapshotrevokedtwo"]),
+    Mutation("OPENKEEPS", "INV-SN6", [], [], ["snapshotrevokedtwo"]),
+    Mutation("REVOKEDUNSEEN", "INV-SN7", [], [], ["snapshotrevoked"]),
+    Mutation("REVOKEDFIRST", "INV-SN7", [], [], ["snapshotrevoked"]),
+    Mutation("BOUNDKEPT", "INV-SN7", [], [], ["snapshotrevoked"]),
+    Mutation("BOUNDFIRST", "INV-SN7", [], [], ["snapshotrevoked"]),
+    Mutation("BEGINBLIND", "INV-SN7", [], [], ["snapshotrevoked"]),
 ]
 # Of group.pml.
 GROUP_MUTATIONS = [
@@ -590,6 +635,7 @@ ALL_MUTATIONS = (
     + PARALLEL_MUTATIONS
     + VERSIONS_MUTATIONS
     + SWEEP_MUTATIONS
+    + SNAPSHOT_MUTATIONS
     + GROUP_MUTATIONS
     + ASYNC_MUTATIONS
     + NAMING_MUTATIONS
@@ -655,6 +701,7 @@ def cases(long: bool) -> dict[str, Case]:
         | parallel_cases()
         | versions_cases()
         | sweep_cases()
+        | snapshot_cases()
         | group_cases()
         | async_cases()
         | naming_cases()
@@ -719,6 +766,16 @@ def sweep_cases() -> dict[str, Case]:
     for m in SWEEP_MUTATIONS:
         for name in m.machines:
             found[f"{name}-{m.name}"] = Case(SWEEP, SWEEP_SETTINGS[name] + [m.name], False)
+    return found
+
+
+def snapshot_cases() -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for name, defines in (SNAPSHOT_SETTINGS | LONG_SNAPSHOT_SETTINGS).items():
+        found[name] = Case(SNAPSHOT, defines, True, name in LONG_SNAPSHOT_SETTINGS)
+    for m in SNAPSHOT_MUTATIONS:
+        for name in m.machines:
+            found[f"{name}-{m.name}"] = Case(SNAPSHOT, SNAPSHOT_SETTINGS[name] + [m.name], False)
     return found
 
 
@@ -816,6 +873,7 @@ def disagreements() -> list[str]:
         (PARALLEL, PARALLEL_MUTATIONS),
         (VERSIONS, VERSIONS_MUTATIONS),
         (SWEEP, SWEEP_MUTATIONS),
+        (SNAPSHOT, SNAPSHOT_MUTATIONS),
         (GROUP, GROUP_MUTATIONS),
         (ASYNC, ASYNC_MUTATIONS),
         (FRESH, FRESH_MUTATIONS),

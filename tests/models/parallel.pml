@@ -88,6 +88,7 @@
  *   QUITSFIRST   an update says that it has published before it stores (INV-SW7)
  *   CLOSENOWAIT  who closes to updates does not wait for those that publish (INV-SW7)
  *   CLOSELATE    it waits for those, and then changes `shut` (INV-SW7)
+ *   ROOMINSIDE   an update waits for what it has read from while it publishes (INV-SW8)
  *   READERSEARLY  who closes to updates lets readers in, and then waits for those (INV-SW7)
  *   SWEEPBLIND   a sweep sets the bounds, and then makes `sweeps` odd (INV-ST2)
  *   SWEEPUNBOUND  a sweep sets no bounds (INV-ST2)
@@ -374,6 +375,7 @@ inline let_in() {
 	if
 	:: shut = READERS_IN
 	:: shut = UPDATES_IN
+	:: shut = UPDATES_IN; close(); shut = READERS_IN /* only briefly */
 	fi
 }
 
@@ -882,6 +884,12 @@ commit:
 	fi;
 
 publish:
+#ifdef ROOMINSIDE
+	if
+	:: beside -> settle(most)
+	:: else
+	fi;
+#endif
 #ifdef DRAWUNHELD
 	nd[me] = ANNOUNCED + tries;
 	draw();

@@ -9,6 +9,7 @@
 #include "internals.hpp"
 
 #include <atomic>
+#include <numeric>
 #include <random>
 #include <thread>
 
@@ -63,6 +64,14 @@ protected:
 			s += fur_load(tx, &lines[a].value);
 		return s;
 	}
+	template <class Tx>
+	std::vector<int64_t> values(Tx *tx, const Line *lines)
+	{
+		std::vector<int64_t> all;
+		for (int a = 0; a < ACCOUNTS; a++)
+			all.push_back(fur_load(tx, &lines[a].value));
+		return all;
+	}
 	template <class Body>
 	void run(unsigned threads, Body &&body)
 	{
@@ -114,6 +123,71 @@ TEST_P(Stress, Bank_EverySumIsExact)
 		EXPECT_EQ(torn, 0u) << threads << " threads";
 		reopen_and_check(heap);
 	}
+}
+
+/* False: the machine's rollback-only updates would not notice one. */
+bool has_snapshots(fur::Heap &heap)
+{
+	fur::Thread self(heap);
+	fur_snapshot *one;
+	return fur_snapshot_begin(self, &one) != FUR_EINVAL && fur_snapshot_end(one) == 0;
+}
+
+/* Readers hold snapshots over many updates, and find in each, again and again, what it has shown at
+ * first.  Now and then libfur revokes one. */
+TEST_P(Stress, Snapshots_ShowOneState)
+{
+	enum { WRITERS = 4, READERS = 3, ROUNDS = 3000 };
+	fur::Options o = options();
+	o.snapshot_bytes = 4 * 512 * 72; /* less than the threads can use */
+	fur::Heap heap = create(o);
+	Line *lines = set_up(heap);
+	if (!has_snapshots(heap))
+		GTEST_SKIP() << fur_errormsg();
+	std::atomic<uint64_t> torn{0}, reads{0};
+	std::atomic<unsigned> writing{WRITERS};
+	run(WRITERS + READERS, [&](unsigned t) {
+		fur::Thread me(heap);
+		std::mt19937 random(t + 1);
+		for (int i = 0; t < WRITERS && i < ROUNDS; i++) {
+			unsigned from = random() % ACCOUNTS, to = random() % ACCOUNTS;
+			auto move = [&](fur_update *tx) {
+				fur_store(tx, &lines[from].value,
+				        fur_load(tx, &lines[from].value) - 1);
+				if (i % 16 == 0)
+					fur::join_read(me, [&](fur_ro *ro) { sum(ro, lines); });
+				fur_store(tx, &lines[to].value, fur_load(tx, &lines[to].value) + 1);
+			};
+			i % 3 ? fur::update(me, fur::rerun, move) : fur::update(me, move);
+		}
+		if (t < WRITERS) {
+			writing--;
+			return;
+		}
+		do {
+			fur::Snapshot snapshot(me);
+			std::vector<int64_t> first;
+			for (int k = 0; k < 20; k++) {
+				try {
+					auto now = snapshot.read(
+					        me, [&](auto *tx) { return values(tx, lines); });
+					if (k == 0)
+						first = now;
+					torn += now != first;
+					torn += std::accumulate(now.begin(), now.end(),
+					                int64_t{0}) != OPENING * ACCOUNTS;
+					reads++;
+				} catch (const fur::Error &e) {
+					torn += e.code() != FUR_ETOOOLD;
+					break;
+				}
+				std::this_thread::yield();
+			}
+		} while (writing);
+	});
+	EXPECT_EQ(torn, 0u);
+	EXPECT_GT(reads, 0u);
+	reopen_and_check(heap);
 }
 
 /* Bodies of every kind next to each other: their own sums, taken in the middle of them, are as

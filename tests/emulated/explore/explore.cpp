@@ -74,6 +74,8 @@ void add_options(tools::CommandLine &line, Options &o)
 	        "the power failure, in accesses; default: chosen by the seed");
 	line.flag("--replayer", o.replayer, "libfur: a replayer alongside the working process");
 	line.flag("--dram", o.dram, "libfur: hand private pages back again and again");
+	line.flag("--snapshots", o.snapshots,
+	        "libfur: many read-only transactions read in snapshots, which may be revoked");
 	line.option("--plant", o.plant, "a planted bug; 'list' names them");
 	line.option("--isolation", o.isolation,
 	        "isolation that the oracle checks: opacity, snapshot; default: that of --tm");

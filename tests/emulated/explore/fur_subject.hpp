@@ -56,6 +56,8 @@ public:
 		if (fur_open(path, &f, &heap_))
 			throw std::runtime_error(fur_errormsg());
 		heap_->engine.retries = retries;
+		if (run.snapshot_bytes)
+			heap_->engine.snapshot_bytes = run.snapshot_bytes;
 		/* Few records as there are, let bulk updates pass over them again and again. */
 		if (run.seed % 2)
 			heap_->engine.bulk.commit_may_map = 0;
@@ -73,6 +75,7 @@ public:
 		{
 			must(fur_thread_register(fur.heap_, nullptr, &self_));
 			run.thread_of[self_->index] = emu_thread();
+			self_->window.commit.dset.most = run.dset_most;
 		}
 		template <class Body>
 		void read(Body body)
@@ -99,6 +102,36 @@ public:
 			body(tx);
 			must(fur_end_ro(tx, &ticket));
 			return ticket;
+		}
+		/* Can a snapshot be read here? */
+		bool has_snapshots() const
+		{
+			return !self_->engine->updates_active;
+		}
+		/* Runs the body several times in one snapshot, which other threads' updates
+		 * outlive. fixed() is called when the snapshot has begun.  False: libfur has
+		 * revoked it. */
+		template <class Fixed, class Body>
+		bool read_in_snapshot(unsigned runs, Fixed fixed, Body body)
+		{
+			auto reading = [&](fur_reader *tx) { body(tx); };
+			using Reading = decltype(reading);
+			fur_snapshot *snapshot;
+			int result = 0;
+			must(fur_snapshot_begin(self_, &snapshot));
+			fixed();
+			for (unsigned k = 0; k < runs && !result; k++) {
+				nap(k * 37);
+				fur::detail::Run<Reading, fur_reader> call{reading};
+				const struct fur_run how = {sizeof how, nullptr,
+				        k & 1 ? fur::detail::leave_body : nullptr};
+				result = fur_snapshot_run(self_, snapshot,
+				        fur::detail::call_reader<Reading>, &call, &how);
+			}
+			must(fur_snapshot_end(snapshot));
+			if (result != FUR_ETOOOLD)
+				must(result);
+			return result == 0;
 		}
 		void wait(fur_ticket ticket)
 		{

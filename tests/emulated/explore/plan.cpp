@@ -4,6 +4,8 @@
  */
 #include "plan.hpp"
 
+#include "internals.hpp"
+
 namespace explore
 {
 
@@ -79,7 +81,13 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 	p.batch = r.below(2);
 	if (r.below(3) == 0)
 		p.preload = UINT32_MAX; /* measured */
-	if (o.tm == "fur-paper") {      /* it has only hardware updates, and the lock */
+	/* One byte: so little that snapshots are revoked. */
+	static const unsigned snapshots[] = {20, 50, 100};
+	p.snapshot_percent = o.snapshots ? snapshots[r.below(3)] : 0;
+	p.snapshot_bytes = r.below(4) == 0;
+	static const uint32_t named[] = {DSET_NAMED, DSET_NAMED, 1, 3};
+	p.dset_most = named[r.below(4)];
+	if (o.tm == "fur-paper") { /* it has only hardware updates, and the lock */
 		p.rerun = Rerun::NEVER;
 		p.aside_percent = 0;
 		p.joins = false;

@@ -39,10 +39,13 @@ struct Plan {
 	unsigned replay_threads, preload, unload_lines;
 	bool batch; /* preloads batch-wise */
 	Rerun rerun;
-	unsigned aside_percent; /* libfur: updates that avoid what the machine prefers */
-	bool joins;             /* some updates contain a read-only transaction */
-	bool tickets;           /* libfur: read-only transactions end with tickets */
-	unsigned async_percent; /* libfur: updates that end with tickets */
+	unsigned aside_percent;    /* libfur: updates that avoid what the machine prefers */
+	bool joins;                /* some updates contain a read-only transaction */
+	bool tickets;              /* libfur: read-only transactions end with tickets */
+	unsigned async_percent;    /* libfur: updates that end with tickets */
+	unsigned snapshot_percent; /* libfur: read-only transactions that read in a snapshot */
+	uint64_t snapshot_bytes;   /* fur_options.snapshot_bytes */
+	uint32_t dset_most;        /* libfur: dependencies by version that a set names */
 	/* Of a machine with a coherent agent: how many of the threads run there, and whether it has
 	 * the memory. */
 	unsigned on_agent;

@@ -38,6 +38,9 @@ struct alignas(256) Run {
 	Rerun rerun;
 	unsigned aside_percent, async_percent;
 	bool joins, tickets;
+	uint32_t dset_most;
+	unsigned snapshot_percent;  /* of the read-only transactions */
+	uint64_t snapshot_bytes;    /* 0: as the library does by itself */
 	uint64_t crash_near_return; /* crash near the first return after this access; 0: do not */
 	bool crash_if_risky;        /* only after a transaction for which oracle::returned() */
 	const Options *o;

@@ -68,6 +68,9 @@ static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const
 	run.async_percent = plan.async_percent;
 	run.joins = plan.joins;
 	run.tickets = plan.tickets;
+	run.dset_most = plan.dset_most;
+	run.snapshot_percent = plan.snapshot_percent;
+	run.snapshot_bytes = plan.snapshot_bytes;
 	run.first_on_agent = o.threads - plan.on_agent;
 	run.handed.busy = 0;
 	run.handed.thread = -1;

@@ -415,6 +415,10 @@ private:
 	{
 		point_begin();
 		oracle::invoke(false);
+		if constexpr (requires { self_.has_snapshots(); })
+			if (run.snapshot_percent && random_.below(100) < run.snapshot_percent &&
+			        self_.has_snapshots() && read_in_snapshot(body))
+				return perhaps_crash(oracle::returned(true));
 		auto reads = [&](auto *tx) {
 			oracle::attempt();
 			Recorded recorded{tx, base_};
@@ -427,6 +431,21 @@ private:
 				return read_later(reads);
 		self_.read(reads);
 		perhaps_crash(oracle::returned(true));
+	}
+
+	/* False: the snapshot was revoked. */
+	template <class Body>
+	bool read_in_snapshot(Body body)
+	{
+		oracle::attempt();
+		const bool all = self_.read_in_snapshot(
+		        1 + static_cast<unsigned>(random_.below(4)), oracle::fixed, [&](auto *tx) {
+			        Recorded recorded{tx, base_};
+			        body(&recorded, data_);
+		        });
+		if (all)
+			oracle::committing(oracle::Becomes::VISIBLE_LATER, 0);
+		return all;
 	}
 
 	/* A transaction that ends with a ticket.  Perhaps this thread waits for it; or it hands it

@@ -103,32 +103,6 @@ TEST_P(OptimisticBesideUpdate, KeepsWhatHasNotChanged)
 INSTANTIATE_TEST_SUITE_P(, OptimisticBesideUpdate,
         ::testing::Values(TX_IN_PLACE, TX_SERIAL, TX_CONCURRENT), mode_name);
 
-/* A body that has run in vain keeps what it loads: only a change of that makes it run again. */
-TEST_F(Optimistic, AfterSomeRuns_OnlyAChangeOfWhatItHasLoadedEndsARun)
-{
-	int runs = 0;
-	uint64_t a = 0, b = 0;
-	auto body = [&](fur_reader *tx) {
-		runs++;
-		a = fur_load(tx, word(0));
-		EXPECT_FALSE(tx->plain);
-		other_.run([&](fur_thread *t) {
-			update_in(
-			        TX_CONCURRENT,
-			        [&](fur_update *u) {
-				        fur_store(u, word(1), fur_load(u, word(1)) + 1);
-			        },
-			        t);
-		});
-		b = fur_load(tx, word(1));
-	};
-	EXPECT_EQ(read_in_c(self_, body), 0);
-	EXPECT_EQ(runs, 3);
-	EXPECT_EQ(a, 0u);
-	EXPECT_EQ(b, 3u) << "what the last update stored";
-	expect_sound();
-}
-
 /* A struct that fur_load() takes whole, on two lines with a stamp each. */
 TEST_F(Optimistic, LoadAcrossTwoLines_SeesOneState)
 {
@@ -158,8 +132,29 @@ TEST_F(Optimistic, LoadAcrossTwoLines_SeesOneState)
 	expect_sound();
 }
 
-TEST_F(Optimistic, BodyThatNeverEndsWell_RunsPlainlyInTheEnd)
+/* Each run meets an update of what it has loaded: the last one reads what that has overwritten. */
+TEST_F(Optimistic, BodyThatNeverEndsWell_ReadsFromASnapshotInTheEnd)
 {
+	int runs = 0;
+	EXPECT_EQ(read_in_c(self_,
+	                  [&](fur_reader *tx) {
+		                  runs++;
+		                  const uint64_t a = fur_load(tx, word(0));
+		                  other_sets_both(word(0), word(1), a + 1);
+		                  EXPECT_EQ(fur_load(tx, word(1)), a);
+	                  }),
+	        0);
+	EXPECT_EQ(runs, 4);
+	EXPECT_EQ(get(self_, word(0)), 4u);
+	EXPECT_EQ(heap_.stats().snapshots, 0u) << "it has ended";
+	expect_sound();
+}
+
+TEST_F(Optimistic, BodyThatCannotHaveASnapshot_RunsPlainlyInTheEnd)
+{
+	std::vector<fur::Snapshot> all;
+	for (int k = 0; k < SNAPSHOTS_MOST; k++)
+		all.emplace_back(self_);
 	int runs = 0;
 	EXPECT_EQ(read_in_c(self_,
 	                  [&](fur_reader *tx) {
@@ -170,11 +165,33 @@ TEST_F(Optimistic, BodyThatNeverEndsWell_RunsPlainlyInTheEnd)
 		                  EXPECT_EQ(fur_load(tx, word(1)), a);
 	                  }),
 	        0);
-	EXPECT_EQ(runs, 33);
+	EXPECT_EQ(runs, 4);
+	all.clear();
 	expect_sound();
 }
 
-/* -------------------------------------------------------------- an open run */
+TEST_F(Optimistic, BodyWhoseSnapshotIsRevoked_RunsPlainlyInTheEnd)
+{
+	heap_.get()->engine.snapshot_bytes = 1; /* 512 lines */
+	auto *block = reinterpret_cast<uint64_t *>(block_in_root(self_, 64 * 1024, 0));
+	int runs = 0;
+	EXPECT_EQ(read_in_c(self_,
+	                  [&](fur_reader *tx) {
+		                  runs++;
+		                  const uint64_t a = fur_load(tx, block);
+		                  if (!tx->plain)
+			                  other_.run([&](fur_thread *t) {
+				                  for (unsigned k = 0; k < 1000; k++)
+					                  set(t, &block[8 * k], a + 1);
+			                  });
+		                  for (unsigned k = 0; k < 1000; k++)
+			                  EXPECT_EQ(fur_load(tx, &block[8 * k]), a);
+	                  }),
+	        0);
+	EXPECT_EQ(runs, 5);
+	EXPECT_EQ(heap_.stats().snapshots_revoked, 1u);
+	expect_sound();
+}
 
 TEST_F(Optimistic, HeapAndRegistration_AreInUse)
 {

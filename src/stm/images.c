@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * images.c - save lines, find what a snapshot sees of them, and give images back (images.h).
+ */
+#include "stm/images.h"
+#include "base/checker.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/probe.h"
+#include "durability/nondurable.h"
+#include "stm/stamps.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+	LINE = 1 << FUR_STAMP_LINE_SHIFT,
+	/* Images of one snapshot that one thread saves.  Whole pages, so that they can be given
+	 * back to the kernel. */
+	SEGMENT = 512,
+	/* The last snapshot gives the memory back to the kernel at most so often.  Updates beside
+	 * snapshots that begin and end all the time would otherwise spend their time in page faults
+	 * (half of it, beside a scan of 10 million entries). */
+	KEEP_NS = 1000000000,
+	NUMBER_SHIFT = 32 /* of a link: the number above, the image below; 0: there is none */
+};
+
+struct images {
+	/* Of the newest snapshot */
+	uint64_t last;
+	/* Each durTS up to this one is settled, or late */
+	uint64_t settled;
+	uint64_t *heads;        /* [lines of the heap at its largest] links to the newest images */
+	uint8_t (*saved)[LINE]; /* [segments * SEGMENT] */
+	uint64_t *older;        /* [segments * SEGMENT] links */
+	uint64_t lines, segments;
+	uint64_t numbers; /* given out since none was open */
+	uint64_t revoked; /* since the heap was opened */
+	struct fur_snapshot open[SNAPSHOTS_MOST];
+	/* 1: a thread looks at segments, or changes them, or what follows from them */
+	uint64_t lock ARCH_PADDED;
+	uint64_t used, touched; /* segments in use; ever in use, since none was open */
+	uint64_t *number;       /* [segments] the snapshot's; 0: free */
+	uint32_t *free;         /* [segments] free ones below `touched` */
+	uint64_t n_free;
+	uint64_t freed_at;   /* when all memory was given back last, in ticks */
+	uint64_t gives_back; /* 1: a thread is about to give it back */
+};
+
+static uint64_t link_to(uint64_t number, uint64_t image)
+{
+	return number << NUMBER_SHIFT | image;
+}
+
+static uint64_t link_number(uint64_t link)
+{
+	return link >> NUMBER_SHIFT;
+}
+
+static uint64_t link_image(uint64_t link)
+{
+	return (uint32_t)link;
+}
+
+/* ------------------------------------------------------------------ memory */
+
+/* NULL: no memory. */
+static void *reserve(uint64_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void release(void *p, uint64_t bytes)
+{
+	if (p)
+		munmap(p, bytes);
+}
+
+static void free_images(struct images *m)
+{
+	release(m->heads, m->lines * sizeof *m->heads);
+	release(m->saved, m->segments * SEGMENT * sizeof *m->saved);
+	release(m->older, m->segments * SEGMENT * sizeof *m->older);
+	free(m->number);
+	free(m->free);
+	free(m);
+}
+
+void images_free(struct engine *e)
+{
+	if (e->images)
+		free_images(e->images);
+	e->images = NULL;
+}
+
+/* Reserve memory for as many images as fit `bytes`, unless that is done.  The caller has the turn.
+ * Errors: FUR_ENOMEM. */
+static int make_images(struct engine *e, uint64_t bytes)
+{
+	if (e->images)
+		return 0;
+	struct images *m = memory_padded(sizeof *m);
+	if (!m)
+		return fur_fail(FUR_ENOMEM, "no memory for a snapshot: free some");
+	const uint64_t each = SEGMENT * (sizeof *m->saved + sizeof *m->older);
+	m->lines = e->durability->super->heap_bytes / LINE;
+	m->segments = bytes / each ? bytes / each : 1;
+	/* An image's number in a link has 32 bits; image 0 is none. */
+	if (m->segments > UINT32_MAX / SEGMENT)
+		m->segments = UINT32_MAX / SEGMENT;
+	m->heads = reserve(m->lines * sizeof *m->heads);
+	m->saved = reserve(m->segments * SEGMENT * sizeof *m->saved);
+	m->older = reserve(m->segments * SEGMENT * sizeof *m->older);
+	m->number = calloc(m->segments, sizeof *m->number);
+	m->free = calloc(m->segments, sizeof *m->free);
+	if (m->heads && m->saved && m->older && m->number && m->free) {
+		/* Release: fur_get_stats() may look at any time. */
+		__atomic_store_n(&e->images, m, __ATOMIC_RELEASE);
+		return 0;
+	}
+	free_images(m);
+	return fur_fail(FUR_ENOMEM,
+	        "no address space for snapshots: raise the limit (RLIMIT_AS, ulimit -v), or make "
+	        "fur_options.snapshot_bytes smaller");
+}
+
+static void lock_segments(struct images *m)
+{
+	struct arch_backoff backoff = {0};
+	while (arch_load(&m->lock) || !arch_cas(&m->lock, 0, 1))
+		arch_backoff(&backoff);
+}
+
+static void unlock_segments(struct images *m)
+{
+	arch_store_release(&m->lock, 0);
+}
+
+/* INV-SN6 (model: FREEEARLY, FREENONE).  `oldest`: the number of the oldest snapshot that is open
+ * and not revoked. */
+static void free_older_than(struct images *m, uint64_t oldest)
+{
+	for (uint64_t s = 0; s < m->touched; s++) {
+		if (m->number[s] == 0 || m->number[s] >= oldest)
+			continue;
+		madvise(m->saved[s * SEGMENT], SEGMENT * sizeof *m->saved, MADV_DONTNEED);
+		madvise(&m->older[s * SEGMENT], SEGMENT * sizeof *m->older, MADV_DONTNEED);
+		m->number[s] = 0;
+		m->free[m->n_free++] = (uint32_t)s;
+		m->used--;
+	}
+}
+
+/* No snapshot is open, and no thread saves.  The caller has the turn.
+ * Returns: how many images the caller is to give back to the kernel; 0: they stay, with numbers
+ *          that
+ * are older than those of the next snapshots. */
+static uint64_t free_all(struct engine *e)
+{
+	struct images *m = e->images;
+	const uint64_t now = arch_ticks(), images = m->touched * SEGMENT;
+	const bool stays = m->numbers < UINT32_MAX / 2 &&
+	                   arch_ticks_between(m->freed_at, now) < arch_ns_to_ticks(KEEP_NS);
+	memset(m->number, 0, m->touched * sizeof *m->number);
+	m->used = m->n_free = 0;
+	for (; stays && m->n_free < m->touched; m->n_free++)
+		m->free[m->n_free] = (uint32_t)m->n_free;
+	if (stays || images == 0)
+		return 0;
+	m->freed_at = now;
+	m->touched = m->numbers = 0;
+	/* The next snapshots have the same numbers again. */
+	for (uint64_t i = 0; i < arch_load(&e->durability->limit); i++)
+		e->threads[i].saver = (struct saver){0};
+	arch_store(&m->gives_back, 1);
+	return images;
+}
+
+/* Without the turn, because it may take milliseconds.  No snapshot begins meanwhile. */
+static void give_back(struct images *m, uint64_t images)
+{
+	madvise(m->heads, m->lines * sizeof *m->heads, MADV_DONTNEED);
+	madvise(m->saved, images * sizeof *m->saved, MADV_DONTNEED);
+	madvise(m->older, images * sizeof *m->older, MADV_DONTNEED);
+	/* Release: the chains are empty before the next snapshot begins. */
+	arch_store_release(&m->gives_back, 0);
+}
+
+static bool gives_back(const struct engine *e)
+{
+	return e->images && arch_load_acquire(&e->images->gives_back);
+}
+
+/* ---------------------------------------------------------------- snapshots */
+
+/* The oldest snapshot that is open and not revoked, or NULL. */
+static struct fur_snapshot *oldest_of(struct images *m)
+{
+	struct fur_snapshot *oldest = NULL;
+	for (struct fur_snapshot *s = m->open; s < m->open + SNAPSHOTS_MOST; s++)
+		if (s->number && !s->revoked && (!oldest || s->number < oldest->number))
+			oldest = s;
+	return oldest;
+}
+
+/* The caller has the turn, and no update publishes.  NULL: too many are open. */
+static struct fur_snapshot *open_snapshot(struct engine *e)
+{
+	struct images *m = e->images;
+	struct fur_snapshot *s = m->open;
+	FUR_ASSERT(arch_load(&e->lock.taken) != TURN_FREE && shut_now(e) != UPDATES_IN);
+	while (s < m->open + SNAPSHOTS_MOST && s->number)
+		s++;
+	if (s == m->open + SNAPSHOTS_MOST || m->numbers == UINT32_MAX)
+		return NULL;
+	lock_segments(m);
+	*s = (struct fur_snapshot){
+	        .engine = e, .number = ++m->numbers, .last = ring_next(e->durability) - 1};
+	m->last = s->last;
+	/* What was saved for snapshots that are revoked, and have not ended.  Otherwise memory that
+	 * is full of it would revoke this one at once (model: OPENKEEPS). */
+	free_older_than(m, oldest_of(m)->number);
+	unlock_segments(m);
+	/* The turn's release orders this before all later stores to the heap (INV-SN2; model:
+	 * NUMBERLATE).  It aborts the updates in hardware that have looked at the word. */
+	arch_store(&e->lock.snapshot, s->number);
+	FUR_POINT(snapshot__begun);
+	return s;
+}
+
+void images_settled(struct engine *e, const struct fur_snapshot *s)
+{
+	/* Only a hint for images_save(): two that begin at once may set it back. */
+	arch_store(&e->images->settled, s->last);
+}
+
+/* The caller has the turn, and no update publishes.  Returns: as free_all(). */
+static uint64_t close_snapshot(struct fur_snapshot *s)
+{
+	struct engine *e = s->engine;
+	struct images *m = e->images;
+	bool any = false;
+	FUR_ASSERT(arch_load(&e->lock.taken) != TURN_FREE && shut_now(e) != UPDATES_IN);
+	lock_segments(m);
+	s->number = 0;
+	const struct fur_snapshot *oldest = oldest_of(m);
+	for (const struct fur_snapshot *o = m->open; o < m->open + SNAPSHOTS_MOST; o++)
+		any |= o->number != 0;
+	if (!oldest)
+		arch_store(&e->lock.snapshot, 0);
+	else
+		free_older_than(m, oldest->number);
+	const uint64_t images = any ? 0 : free_all(e);
+	unlock_segments(m);
+	return images;
+}
+
+int images_open(struct engine *e, struct fur_snapshot **s)
+{
+	struct arch_backoff backoff = {0};
+	/* INV-SN2 (plant: snapshot-not-alone; model: BEGINBESIDE) */
+	turn_take_still(e);
+	while (gives_back(e)) {
+		turn_give_still(e);
+		arch_backoff(&backoff);
+		turn_take_still(e);
+	}
+	int error = make_images(e, e->snapshot_bytes);
+	*s = error ? NULL : open_snapshot(e);
+	turn_give_still(e);
+	if (!error && !*s)
+		error = fur_fail(FUR_EBUSY, "%d snapshots of this heap are open: end one first",
+		        SNAPSHOTS_MOST);
+	return error;
+}
+
+void images_close(struct fur_snapshot *s)
+{
+	struct engine *e = s->engine;
+	turn_take_still(e);
+	const uint64_t images = close_snapshot(s);
+	turn_give_still(e);
+	if (images)
+		give_back(e->images, images);
+}
+
+/* INV-SN7 */
+static void revoke(struct engine *e, struct fur_snapshot *s)
+{
+	struct images *m = e->images;
+	/* Full fence: orders the word before our look at the threads.  A reader of the snapshot
+	 * sets its bound by a full fence, and then looks at the word: one of us sees the other
+	 * (model: BEGINBLIND, BOUNDFIRST). */
+	arch_store_fence(&s->revoked, 1);
+	m->revoked++;
+	for (uint64_t i = 0; i < arch_load(&e->durability->limit); i++)
+		arch_store(&e->threads[i].reader.view.bound, 0);
+	/* Before our stores, which the snapshot cannot see. */
+	arch_fence_light();
+}
+
+/* --------------------------------------------------------------------- save */
+
+static bool segments_are_full(const struct images *m)
+{
+	return m->n_free == 0 && m->touched == m->segments;
+}
+
+/* Make room for a segment, if need be.  False: there is no snapshot left to save for. */
+static bool make_room(struct engine *e)
+{
+	struct images *m = e->images;
+	struct fur_snapshot *oldest;
+	while ((oldest = oldest_of(m)) && segments_are_full(m)) {
+		free_older_than(m, oldest->number);
+		if (segments_are_full(m))
+			revoke(e, oldest);
+	}
+	if (!oldest)
+		arch_store(&e->lock.snapshot, 0);
+	return oldest;
+}
+
+/* A segment for the images of this snapshot.  False: there is no snapshot left to save for. */
+static bool take_segment(struct fur_thread *t, uint64_t number)
+{
+	struct images *m = t->engine->images;
+	lock_segments(m);
+	const bool room = make_room(t->engine);
+	if (room) {
+		const uint64_t s = m->n_free ? m->free[--m->n_free] : m->touched++;
+		m->number[s] = number;
+		m->used++;
+		t->saver = (struct saver){number, s * SEGMENT, (s + 1) * SEGMENT};
+	}
+	unlock_segments(m);
+	return room;
+}
+
+/* INV-SN1: save the line unless that is done.  False: there is no snapshot left. */
+static bool save_line(struct fur_thread *t, uint64_t number, uint64_t line)
+{
+	struct images *m = t->engine->images;
+	struct saver *saver = &t->saver;
+	const uint64_t newest = arch_load(&m->heads[line]);
+	if (link_number(newest) >= number)
+		return true;
+	if ((saver->number != number || saver->next == saver->end) && !take_segment(t, number))
+		return false;
+	const uint64_t image = saver->next++;
+	const uint64_t *from = (const uint64_t *)(const void *)(t->update.base + line * LINE);
+	for (uint64_t k = 0; k < LINE / 8; k++) {
+		const uint64_t word = checker_load(&from[k]);
+		memcpy(m->saved[image] + 8 * k, &word, 8);
+	}
+	arch_store(&m->older[image], newest);
+	FUR_POINT(line__saved);
+	/* Release: the image is whole when a reader finds it (plant: snapshot-torn;
+	 * model: TORN). */
+	arch_store_release(&m->heads[line], link_to(number, image + 1));
+	stat_add(&t->stats.saved_lines, 1);
+	return true;
+}
+
+/* INV-SN4 (model: NOTRAISED, RAISEDEARLY) */
+static void raise_version(struct fur_thread *t, uint64_t line)
+{
+	struct images *m = t->engine->images;
+	uint64_t *stamp = stamp_of(t->engine, t->update.base + line * LINE);
+	if (arch_load(&m->settled) < m->last) {
+		nondurable_wait_upto(t->durability, m->last);
+		arch_store(&m->settled, m->last);
+	}
+	if (arch_load(stamp) < m->last)
+		arch_store(stamp, m->last);
+}
+
+static void save_range(struct fur_thread *t, uint64_t offset, uint64_t bytes, bool stamped)
+{
+	const uint64_t number = arch_load(&t->engine->lock.snapshot);
+	if (!number || bytes == 0)
+		return;
+	for (uint64_t line = offset / LINE; line <= (offset + bytes - 1) / LINE; line++) {
+		if (!stamped && link_number(arch_load(&t->engine->images->heads[line])) < number)
+			raise_version(t, line);
+		if (!save_line(t, number, line))
+			break;
+	}
+	/* Images before stores, and the version too: a reader that loads what we store then finds
+	 * that it must look at the chain, and the image there (plant: snapshot-saves-late;
+	 * model: SAVELATE, RAISEDLATE). */
+	arch_fence_light();
+}
+
+void images_save(struct fur_thread *t, const void *at, uint64_t bytes)
+{
+	save_range(t, (uint64_t)((const uint8_t *)at - t->update.base), bytes, false);
+}
+
+struct save_to {
+	struct fur_thread *t;
+	bool stamped;
+};
+
+static void save_place(void *arg, uint64_t offset, uint64_t bytes)
+{
+	const struct save_to *to = arg;
+	save_range(to->t, offset, bytes, to->stamped);
+}
+
+void images_save_record(struct fur_thread *t, bool stamped)
+{
+	struct save_to to = {t, stamped};
+	redo_visit(t->update.log, t->durability, save_place, &to);
+}
+
+bool images_saved(const struct fur_thread *t, const void *at, uint64_t bytes)
+{
+	const struct engine *e = t->engine;
+	const uint64_t number = arch_load(&e->lock.snapshot),
+	               offset = (uint64_t)((const uint8_t *)at - t->update.base);
+	for (uint64_t line = offset / LINE; line <= (offset + bytes - 1) / LINE; line++)
+		if (link_number(arch_load(&e->images->heads[line])) < number)
+			return false;
+	return true;
+}
+
+/* --------------------------------------------------------------------- load */
+
+/* The image of the line that the snapshot sees, or 0: it sees the line itself (INV-SN3).  Along a
+ * chain the numbers fall.  If they do not, the snapshot is revoked, and others use its images: the
+ * chain may lead anywhere, also in a circle. */
+static uint64_t find_image(const struct images *m, uint64_t number, uint64_t line)
+{
+	uint64_t found = 0, newer = UINT64_MAX;
+	/* Acquire: pairs with the release in save_line(). */
+	uint64_t link = arch_load_acquire(&m->heads[line]);
+	while (link_number(link) >= number && link_number(link) < newer) {
+		newer = link_number(link);
+		found = link_image(link);
+		link = arch_load(&m->older[found - 1]);
+	}
+	return found;
+}
+
+bool images_load(const struct fur_thread *t, const struct fur_snapshot *s, uint8_t *to,
+        const uint8_t *from, uint64_t bytes)
+{
+	const struct images *m = s->engine->images;
+	const uint64_t offset = (uint64_t)(from - t->update.base);
+	uint8_t *out = to;
+	const uint8_t *in = from;
+	for (uint64_t left = bytes, part; left; left -= part, out += part, in += part) {
+		const uint64_t skip = (uintptr_t)in & 7;
+		part = 8 - skip < left ? 8 - skip : left;
+		const uint64_t word = checker_load((const uint64_t *)(const void *)(in - skip));
+		memcpy(out, (const uint8_t *)&word + skip, part);
+	}
+	/* The bytes before the chain (INV-SN3; plant: snapshot-head-first; model: HEADFIRST). */
+	arch_fence_light();
+	const uint64_t image = find_image(m, s->number, offset / LINE);
+	if (image)
+		memcpy(to, m->saved[image - 1] + offset % LINE, bytes);
+	/* All that before the look whether it was good (INV-SN7; model: REVOKEDFIRST). */
+	arch_fence_light();
+	return !images_revoked(s);
+}
+
+struct image_counts images_count(const struct engine *e)
+{
+	struct image_counts c = {0};
+	struct images *m = __atomic_load_n(&e->images, __ATOMIC_ACQUIRE);
+	if (!m)
+		return c;
+	lock_segments(m);
+	for (unsigned k = 0; k < SNAPSHOTS_MOST; k++)
+		c.open += m->open[k].number != 0;
+	c.bytes = m->used * SEGMENT * (sizeof *m->saved + sizeof *m->older);
+	c.revoked = m->revoked;
+	unlock_segments(m);
+	return c;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * snapshot.c - snapshots: reads of one instant for as long as the program likes, for which no
+ * update waits.
+ *
+ * Way 13, a snapshot:
+ *
+ *     fur_snapshot_begin()        refuses misuse
+ *       images_open()             takes the turn for a moment: from then on updates save the
+ *                                 lines to which they store
+ *       nondurable_wait_upto()    waits until what the snapshot shows is durable (INV-SN5)
+ *     fur_snapshot_run()          runs a body; fur_load() asks images_load() for lines to which
+ *                                 updates may have stored since
+ *       reader_run_in()           sets the bound, calls the body, and ends
+ *     fur_snapshot_end()          refuses misuse
+ *       images_close()            takes the turn for a moment, and gives the images back
+ */
+#include "base/error.h"
+#include "base/struct.h"
+#include "durability/async.h"
+#include "stm/images.h"
+#include "update/update.h"
+
+/* INV-SN5 */
+static int await_durable(struct engine *e, const struct fur_snapshot *s)
+{
+	struct durability *d = e->durability;
+	/* The updates up to `last` have announced themselves before the instant (plant:
+	 * snapshot-not-durable). */
+	if (e->ops) /* they may have drawn a later one */
+		nondurable_wait_announced(d);
+	else
+		nondurable_wait_upto(d, s->last);
+	images_settled(e, s);
+	/* The wait's light fence orders it before this (INV-AS2). */
+	int error = async_pending(d) ? async_wait(d, s->last + 1) : 0;
+	return error ? error : durability_check_read(d);
+}
+
+FUR_API int fur_snapshot_begin(fur_thread *t, fur_snapshot **snapshot)
+{
+	if (snapshot)
+		*snapshot = NULL;
+	if (!t || !snapshot)
+		return fur_fail(
+		        FUR_EINVAL, "fur_snapshot_begin: thread and snapshot must not be NULL");
+	if (unlikely(t->owner != this_thread() || this_thread()->open))
+		return tx_refuse_begin(t, "fur_snapshot_begin", NULL);
+	struct engine *e = t->engine;
+	if (unlikely(arch_load(&t->durability->failed) != 0))
+		return tx_refuse(e);
+	/* Rollback-only updates do not notice that a snapshot begins. */
+	if (e->updates_active)
+		return fur_fail(FUR_EINVAL,
+		        "fur_snapshot_begin: the heap is open with FUR_SNAPSHOT, whose updates on "
+		        "POWER do not save what they overwrite: open it with FUR_OPACITY");
+	int error = images_open(e, snapshot);
+	if (!error && (error = await_durable(e, *snapshot))) {
+		images_close(*snapshot);
+		*snapshot = NULL;
+	}
+	return error;
+}
+
+FUR_API int fur_snapshot_end(fur_snapshot *s)
+{
+	if (!s)
+		return fur_fail(FUR_EINVAL, "fur_snapshot_end: snapshot must not be NULL");
+	if (engine_forked(s->engine))
+		return tx_refuse(s->engine);
+	/* An update that has the turn would wait for itself. */
+	if (this_thread()->open)
+		return fur_fail(FUR_ENESTED,
+		        "fur_snapshot_end was called while this thread has a transaction open: end "
+		        "that first");
+	if (s->number == 0)
+		return fur_fail(FUR_EINVAL, "fur_snapshot_end: the snapshot has ended already");
+	if (arch_load(&s->users))
+		return fur_fail(FUR_EBUSY,
+		        "fur_snapshot_end: a thread runs a body in the snapshot: wait for it");
+	images_close(s);
+	return 0;
+}
+
+static int fail_too_old(const struct fur_snapshot *s)
+{
+	return fur_fail(FUR_ETOOOLD,
+	        "updates have stored to more of the heap since the snapshot began than "
+	        "fur_options.snapshot_bytes (%llu) can keep: raise that, or read in less time, "
+	        "and begin a new snapshot",
+	        (unsigned long long)s->engine->snapshot_bytes);
+}
+
+FUR_API int fur_snapshot_run(fur_thread *t, fur_snapshot *s,
+        void (*body)(fur_reader *reader, void *arg), void *arg, const struct fur_run *given)
+{
+	const struct fur_struct theirs = {"fur_run", (void *)(uintptr_t)given, FUR_RUN_LEAST_BYTES};
+	struct fur_run how = {0};
+	int error = given ? fur_struct_take(&theirs, &how, sizeof how) : 0;
+	bool again;
+	if (error)
+		return error;
+	if (!body || !t || !s)
+		return fur_fail(
+		        FUR_EINVAL, "fur_snapshot_run: thread, snapshot and body must not be NULL");
+	if (s->engine != t->engine || s->number == 0)
+		return fur_fail(FUR_EINVAL,
+		        "fur_snapshot_run: the snapshot has ended, or is of another heap");
+	if (unlikely(t->owner != this_thread() || this_thread()->open))
+		return tx_refuse_begin(t, "fur_snapshot_run", NULL);
+	if (unlikely(arch_load(&t->durability->failed) != 0))
+		return tx_refuse(t->engine);
+	if (unlikely(images_revoked(s)))
+		return fail_too_old(s);
+	error = reader_run_in(t, s, body, arg, &how, &again);
+	return again ? fail_too_old(s) : error;
+}

@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * snapshot.pml - snapshots (src/stm/images.h): updates that save lines, readers that look for
+ * their images, and the end and the revocation of snapshots.  NB updates publish beside each
+ * other, NP update in place, and NS threads each begin a snapshot at any time, load what they like
+ * in it, if they load at all, and end it.  There are W lines, of one word each.
+ *
+ * Each step is one access to a shared word.  Memory is sequentially consistent.  Where a fence
+ * orders one step before another, the mutation swaps the two.  parallel.pml tells how threads shut
+ * each other out; here a thread that is alone has the turn, and waits for the updates that publish.
+ *
+ * Each load is checked by itself, and begins as every other does.  So a reader that may go on or
+ * leave after each load has been checked for every sequence of them.
+ *
+ * Not here: what a snapshot shows is durable when it has begun (INV-SN5).
+ *
+ * Settings:
+ *   -DNB=n         updates that publish beside each other, 2 by default
+ *   -DNP=n         updates in place, 1 by default
+ *   -DNS=n         snapshots, 1 by default
+ *   -DNR=n         of their threads that load, 1 by default
+ *   -DNI=n         images for which there is memory, 4 by default
+ *   -DW=n          lines, 2 by default, or 3
+ *   -DSHARED       the lines share a stamp
+ *   -DFIXED        an update stores to one line: in place to the first, the others each to another,
+ *                  the first of them to the first; otherwise to whichever
+ *   -DSETTLES      updates are settled at any time after they have published, and not at once
+ *
+ * Checked: each word that a reader takes is the one that the heap had when its snapshot began
+ * (INV-SN1 to INV-SN4, INV-SN6, INV-SN7); a snapshot is revoked only while each image is one that
+ * an open snapshot may need (INV-SN6); a stamp's version names all updates that have stored under
+ * the stamp and are not settled, itself or by what its update names (INV-SN4, INV-DV1).  No thread
+ * waits forever.
+ *
+ * Mutations.  Each breaks the invariant in parentheses, and must be found; models.py tells in which
+ * settings:
+ *   SAVELATE     an update stores to a line before readers can find its image (INV-SN1)
+ *   TORN         readers can find an image before it is whole (INV-SN1)
+ *   SAVEDONCE    an update saves no line that has an image for an older snapshot (INV-SN1)
+ *   BEGINBESIDE  a snapshot begins while updates publish (INV-SN2)
+ *   NUMBERLATE   a snapshot tells updates its number after it has given the turn (INV-SN2)
+ *   HEADFIRST    a reader loads the chain before the word (INV-SN3)
+ *   NEWESTIMAGE  a reader takes a line's newest image (INV-SN3)
+ *   HEADLOST     a line's new image has no link to the older ones (INV-SN3)
+ *   NOTRAISED    an update in place leaves the version as it is (INV-SN4)
+ *   RAISEDLATE   it stores before it sets the version (INV-SN4)
+ *   RAISEDEARLY  it does not wait until the updates up to the version are settled (INV-SN4)
+ *   BOUNDPAST    a reader takes a word of the version `last` without a look at the chain (INV-SN4)
+ *   FREEEARLY    the end of a snapshot gives back the images of the oldest open one (INV-SN6)
+ *   FREENONE     the end of a snapshot gives no image back (INV-SN6)
+ *   OPENKEEPS    images of revoked snapshots stay when another begins (INV-SN6)
+ *   REVOKEDUNSEEN  a reader does not look whether its snapshot is revoked (INV-SN7)
+ *   REVOKEDFIRST  a reader looks at that before it loads (INV-SN7)
+ *   BOUNDKEPT    a revocation leaves the bounds of readers as they are (INV-SN7)
+ *   BOUNDFIRST   a revocation sets the bounds before it can be seen (INV-SN7)
+ *   BEGINBLIND   a reader looks whether its snapshot is revoked, and then sets its bound (INV-SN7)
+ */
+#ifndef NB
+#define NB 2
+#endif
+#ifndef NP
+#define NP 1
+#endif
+#ifndef NS
+#define NS 1
+#endif
+#ifndef NR
+#define NR 1
+#endif
+#ifndef NI
+#define NI 4
+#endif
+#define NU (NB + NP)
+#ifndef W
+#define W 2
+#endif
+#define CLEAR(all) all[0] = 0; all[1] = 0; all[W - 1] = 0
+#define FIRST_DURTS 3    /* the updates below are settled, and the first of them has stored */
+#define HELD 16          /* of a stamp */
+#define GONE 15          /* what the memory of an image has that has been given back */
+#ifdef SHARED
+#define STAMP(k) 0
+#else
+#define STAMP(k) (k)
+#endif
+#define BIT(d) (1 << (d))
+#define IN(set, k) ((set) & BIT(k))
+
+/* --------------------------------------------------------------- shared words */
+byte word[W];
+byte stamp[W] = 1;
+byte next = FIRST_DURTS; /* next_durts */
+bool alone;              /* a thread has the turn, and no update publishes */
+byte publishing;         /* updates */
+byte newest;             /* lock.snapshot: the newest snapshot's number; 0: nobody need save */
+byte newest_last;        /* images.last */
+byte numbers;            /* images.numbers */
+byte number[NS];         /* of the snapshot; 0: it is not open */
+byte last[NS];
+bool revoked[NS];
+byte bound[NS];          /* of the reader in the snapshot */
+/* Images.  A link has the number above, the image below; 0: there is none. */
+#define LINK(n, i) ((n) * 8 + (i) + 1)
+#define NUMBER(link) ((link) / 8)
+#define IMAGE(link) ((link) % 8 - 1)
+byte head[W];            /* links */
+byte saved[NI] = GONE;
+byte older[NI];          /* links */
+byte used_by[NI];        /* the snapshot's number; 0: the image is free */
+bool lock;               /* images.lock */
+
+/* ------------------------------------------------------------ ghost variables */
+byte shows[NS * W];      /* what the snapshot shows */
+#ifdef SETTLES
+byte settled = BIT(FIRST_DURTS) - 1; /* bits: durTSs */
+byte stored[W];          /* bits: the updates that have stored under the stamp */
+byte named[8];           /* bits: the updates that the update names, and those that they name */
+#endif
+
+/* A transaction may load the version now, and name it. */
+#ifdef SETTLES
+#define CHECK_NAMES(k, v) assert((stored[STAMP(k)] & ~(settled | BIT(v) | named[v])) == 0)
+#else
+#define CHECK_NAMES(k, v) skip
+#endif
+
+/* ----------------------------------------------------------------- give back */
+/* o: the oldest snapshot that is open and not revoked, or NS: there is none. */
+inline find_oldest() {
+	o = NS; x = 0;
+	do
+	:: x < NS ->
+		if
+		:: number[x] != 0 && !revoked[x] && (o == NS || number[x] < number[o]) -> o = x
+		:: else
+		fi;
+		x++
+	:: else -> x = 0; break
+	od
+}
+inline free_older_than(n) {
+	do
+	:: x < NI ->
+		if
+		:: used_by[x] != 0 && used_by[x] < n -> used_by[x] = 0; saved[x] = GONE; older[x] = 0
+		:: else
+		fi;
+		x++
+	:: else -> x = 0; break
+	od
+}
+
+/* ---------------------------------------------------------------------- save */
+/* An image; i is NI: there is no snapshot left. */
+inline take_image() {
+	atomic { !lock -> lock = true };
+	do
+	:: atomic {
+			i = 0;
+			do
+			:: i < NI && used_by[i] != 0 -> i++
+			:: else -> break
+			od;
+			find_oldest();
+			if
+			:: i < NI || o == NS -> break
+			:: else
+			fi;
+			do
+			:: x < NI -> assert(used_by[x] >= number[o]); x++
+			:: else -> x = 0; break
+			od
+		};
+		revoke();
+		atomic {
+			find_oldest();
+			if
+			:: o < NS -> free_older_than(number[o])
+			:: else -> newest = 0
+			fi
+		}
+	od;
+	atomic {
+		if
+		:: o < NS -> used_by[i] = n
+		:: else -> i = NI
+		fi;
+		o = 0;
+		lock = false
+	}
+}
+inline revoke() {
+#ifdef BOUNDFIRST
+	set_bounds();
+	revoked[o] = true
+#else
+	revoked[o] = true;
+#ifndef BOUNDKEPT
+	set_bounds()
+#endif
+#endif
+}
+inline set_bounds() {
+	do
+	:: x < NS -> bound[x] = 0; x++
+	:: else -> x = 0; break
+	od
+}
+inline save(k, stamped) {
+	atomic {
+		n = newest;
+#ifdef SAVEDONCE
+		wanted = (n != 0 && head[k] == 0)
+#else
+		wanted = (n != 0 && NUMBER(head[k]) < n)
+#endif
+	};
+	if
+	:: wanted ->
+#if !defined(NOTRAISED) && !defined(RAISEDLATE)
+		if
+		:: !stamped -> raise_version(k)
+		:: else
+		fi;
+#endif
+		take_image();
+		if
+		:: i < NI ->
+#ifdef TORN
+			atomic { older[i] = head[k]; head[k] = LINK(n, i) };
+			saved[i] = word[k];
+#else
+			atomic {
+				saved[i] = word[k];
+#ifndef HEADLOST
+				older[i] = head[k]
+#endif
+			};
+#ifndef SAVELATE
+			head[k] = LINK(n, i);
+#endif
+#endif
+		:: else
+		fi
+	:: else
+	fi
+}
+/* Only the mutations have something left to do. */
+inline saved_and_stored(k, stamped) {
+#ifdef SAVELATE
+	if
+	:: wanted && i < NI -> head[k] = LINK(n, i)
+	:: else
+	fi;
+#endif
+#ifdef RAISEDLATE
+	if
+	:: wanted && !stamped -> raise_version(k)
+	:: else
+	fi;
+#endif
+	atomic { n = 0; i = 0; wanted = false }
+}
+inline raise_version(k) {
+#if defined(SETTLES) && !defined(RAISEDEARLY)
+	(~settled & (BIT(newest_last + 1) - 1)) == 0;
+#endif
+	atomic {
+		if
+		:: stamp[STAMP(k)] < newest_last ->
+			stamp[STAMP(k)] = newest_last; CHECK_NAMES(k, newest_last)
+		:: else
+		fi
+	}
+}
+
+/* ------------------------------------------------------------------- updates */
+inline draw() {
+	atomic { d = next; next++; assert(next < 8) }
+}
+inline settle() {
+#ifdef SETTLES
+	atomic { settled = settled | BIT(d) };
+#endif
+	d = 0
+}
+inline choose(set) {
+#ifdef FIXED
+	set = (me < NB -> BIT(me) : 1)
+#else
+	set = 1;
+	do
+	:: set < BIT(W) - 1 -> set++
+	:: break
+	od
+#endif
+}
+#define IS_MINE(k) (stamp[STAMP(k)] == HELD + me)
+
+proctype beside(byte me)
+{
+	byte lines, d, k, n, i, o, x, old[W];
+	bool wanted;
+	atomic { !alone -> publishing++; choose(lines) };
+	do
+	:: k < W ->
+		atomic {
+			if
+			:: !IN(lines, k) || IS_MINE(k)
+			:: IN(lines, k) && stamp[STAMP(k)] < HELD ->
+				old[STAMP(k)] = stamp[STAMP(k)];
+				stamp[STAMP(k)] = HELD + me
+			fi;
+			k++
+		}
+	:: else -> k = 0; break
+	od;
+	atomic {
+		draw();
+#ifdef SETTLES
+		do
+		:: k < W ->
+			if
+			:: IN(lines, k) -> named[d] = named[d] | BIT(old[STAMP(k)]) | named[old[STAMP(k)]]
+			:: else
+			fi;
+			k++
+		:: else -> k = 0; break
+		od;
+#endif
+		CLEAR(old)
+	};
+#ifndef SAVELATE
+	do
+	:: k < W ->
+		if
+		:: IN(lines, k) -> save(k, true); saved_and_stored(k, true)
+		:: else
+		fi;
+		k++
+	:: else -> k = 0; break
+	od;
+#endif
+	do
+	:: k < W ->
+		if
+		:: IN(lines, k) ->
+#ifdef SAVELATE
+			save(k, true);
+#endif
+			word[k] = me + 1;
+#ifdef SAVELATE
+			saved_and_stored(k, true)
+#endif
+		:: else
+		fi;
+		k++
+	:: else -> k = 0; break
+	od;
+	do
+	:: k < W ->
+		atomic {
+			if
+			:: IS_MINE(k) ->
+#ifdef SETTLES
+				stored[STAMP(k)] = stored[STAMP(k)] | BIT(d);
+#endif
+				stamp[STAMP(k)] = d;
+				CHECK_NAMES(k, d)
+			:: else
+			fi;
+			k++
+		}
+	:: else -> break
+	od;
+	atomic { publishing--; k = 0; lines = 0 };
+	settle()
+}
+
+proctype in_place(byte me)
+{
+	byte lines, d, k, n, i, o, x, old[W];
+	bool wanted;
+	atomic {
+		!alone && publishing == 0 -> alone = true;
+		choose(lines)
+	};
+	do
+	:: k < W ->
+		if
+		:: IN(lines, k) ->
+			save(k, false);
+			atomic { old[k] = word[k]; word[k] = me + 1 };
+			saved_and_stored(k, false)
+		:: else
+		fi;
+		k++
+	:: else -> k = 0; break
+	od;
+	if
+	:: true -> /* it rolls back */
+		do
+		:: k < W ->
+			atomic {
+				if
+				:: IN(lines, k) -> word[k] = old[k]
+				:: else
+				fi;
+				k++
+			}
+		:: else -> break
+		od;
+		atomic { alone = false; k = 0; lines = 0; CLEAR(old) }
+	:: true ->
+		draw();
+		atomic { alone = false; lines = 0; CLEAR(old) };
+		settle()
+	fi
+}
+
+/* ----------------------------------------------------------------- snapshots */
+#define MINE number[me]
+#define SHOWS(k) shows[me * W + (k)]
+
+proctype snapshot(byte me)
+{
+	byte k, v, s, b, link, n, o, x;
+#ifdef BEGINBESIDE
+	atomic { !alone -> alone = true };
+#else
+	atomic { !alone && publishing == 0 -> alone = true };
+#endif
+	atomic {
+		numbers++; MINE = numbers; last[me] = next - 1; newest_last = last[me];
+		SHOWS(0) = word[0]; SHOWS(1) = word[1]; SHOWS(W - 1) = word[W - 1];
+#ifndef OPENKEEPS
+		find_oldest();
+		free_older_than(number[o]);
+		o = 0;
+#endif
+#ifdef NUMBERLATE
+		alone = false
+#endif
+	};
+	newest = MINE;
+#ifndef NUMBERLATE
+	alone = false;
+#endif
+
+#ifdef BEGINBLIND
+	if
+	:: !revoked[me] -> bound[me] = last[me]
+	:: else
+	fi;
+#else
+	bound[me] = last[me];
+	if
+	:: revoked[me] -> bound[me] = 0
+	:: else
+	fi;
+#endif
+	do
+	:: me < NR ->
+		if
+		:: k = 0
+		:: k = 1
+#if W > 2
+		:: k = 2
+#endif
+		fi;
+		/* fur_load_checked() */
+		v = word[k];
+		if
+		:: s = stamp[STAMP(k)]; b = bound[me]
+		:: b = bound[me]; s = stamp[STAMP(k)]
+		fi;
+#ifdef BOUNDPAST
+		if
+		:: s <= b -> goto loaded
+		:: else
+		fi;
+#else
+		if
+		:: s < b -> goto loaded
+		:: else
+		fi;
+#endif
+		/* images_load() */
+		atomic { v = 0; b = 0; s = 0 };
+#ifdef REVOKEDFIRST
+		if
+		:: revoked[me] -> break
+		:: else
+		fi;
+#endif
+#ifdef HEADFIRST
+		link = head[k];
+		v = word[k];
+#else
+		v = word[k];
+		link = head[k];
+#endif
+#ifdef NEWESTIMAGE
+		if
+		:: NUMBER(link) >= MINE -> s = link; link = 0
+		:: else
+		fi;
+#endif
+		do
+		:: NUMBER(link) >= MINE -> atomic { s = link; link = older[IMAGE(s)] }
+		:: else -> break
+		od;
+		if
+		:: s != 0 -> v = saved[IMAGE(s)]
+		:: else
+		fi;
+#if !defined(REVOKEDUNSEEN) && !defined(REVOKEDFIRST)
+		if
+		:: revoked[me] -> break
+		:: else
+		fi;
+#endif
+loaded:
+		atomic { assert(v == SHOWS(k)); v = 0; s = 0; b = 0; link = 0; k = 0 }
+	:: true -> break
+	od;
+	atomic { v = 0; s = 0; b = 0; link = 0; k = 0; bound[me] = 0 };
+
+	atomic { !alone && publishing == 0 -> alone = true };
+	atomic {
+		MINE = 0; SHOWS(0) = 0; SHOWS(1) = 0; SHOWS(W - 1) = 0; last[me] = 0; revoked[me] = false;
+		find_oldest();
+		if
+		:: o == NS -> newest = 0
+		:: else ->
+#ifdef FREEEARLY
+			free_older_than(number[o] + 1)
+#elif !defined(FREENONE)
+			free_older_than(number[o])
+#endif
+		fi;
+		n = 1;
+		do
+		:: x < NS -> n = (number[x] != 0 -> 0 : n); x++
+		:: else -> x = 0; break
+		od;
+		if
+		:: n -> free_older_than(8); numbers = 0; CLEAR(head)
+		:: else
+		fi;
+		n = 0; o = 0;
+		alone = false
+	}
+}
+
+init {
+	atomic {
+		byte u;
+		do
+		:: u < NB -> run beside(u); u++
+		:: u >= NB && u < NU -> run in_place(u); u++
+		:: else -> u = 0; break
+		od;
+		do
+		:: u < NS -> run snapshot(u); u++
+		:: else -> u = 0; break
+		od
+	}
+}
