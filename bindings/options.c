@@ -31,6 +31,7 @@ int main(void)
 	SHOW(async_ms);
 	SHOW(max_bytes);
 	SHOW(debug);
+	SHOW(snapshot_bytes);
 	printf("sizeof %zu\n", sizeof(struct fur_options));
 	printf("iterator %zu\n", sizeof(struct fur_map_iterator));
 	SHOW_CODE(FUR_EINVAL);
@@ -54,10 +55,11 @@ int main(void)
 	SHOW_CODE(FUR_EFREE);
 	SHOW_CODE(FUR_EFORK);
 	SHOW_CODE(FUR_EREADONLY);
+	SHOW_CODE(FUR_ETOOOLD);
 	printf("FUR_HTM_NONE %d\nFUR_PM_SYNC %d\n", FUR_HTM_NONE, FUR_PM_SYNC);
 	printf("FUR_OPEN_OR_CREATE %d\n", FUR_OPEN_OR_CREATE);
 	printf("info.heap_bytes %zu\n", offsetof(struct fur_info, heap_bytes));
-	printf("FUR_MAP_BEHIND %d\n", FUR_MAP_BEHIND);
+	printf("FUR_MAP_BEHIND %d\nFUR_MAP_BEFORE %d\n", FUR_MAP_BEHIND, FUR_MAP_BEFORE);
 	printf("ticket %zu\n", sizeof(fur_ticket));
 	return 0;
 }

@@ -24,6 +24,12 @@ the interpreter fits no hardware transaction; reads run beside them.  A block be
 the asyncio task, the greenlet or the generator that has entered it: no other one joins it.  "Rules
 in Python" in docs/bindings.md has the rest.
 
+A report that takes long reads a snapshot, for which no update waits:
+
+    with heap.snapshot() as then:
+        for name, number in then[stock].items():
+            ...
+
 This module calls libfur.so and needs nothing else.  It loads the library by its name, or from the
 path in the environment's LIBFUR_LIBRARY.
 """
@@ -35,6 +41,7 @@ import enum
 import functools
 import os
 import re
+import struct
 import sys
 import threading
 import time
@@ -55,19 +62,25 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Optional, TypeVar, Unio
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
 
-__all__ = ["Code", "Error", "Heap", "Map", "OrderedMap", "version"]
+__all__ = [
+    *("Code", "Error", "Heap", "Map", "OrderedMap", "version"),
+    *("Snapshot", "SnapshotMap", "SnapshotOrderedMap"),
+]
 
 T = TypeVar("T")  # bytes or str
 
 _SONAME = "libfur.so.0"
 _BATCH = 1000  # entries that one transaction of a scan reads
 _ROOM = 256  # bytes of a value that are copied without asking for its size
+_PART = 1 << 16  # bytes of entries that one call copies from a snapshot
+_SIZES_OF_ENTRY = struct.Struct("=II")  # before an entry that is copied
 _IDLE = 1.0  # seconds after which the thread that waits for tasks ends
 
 _OPEN_OR_CREATE = 1
 _HTM_NONE = 1
 _HASH, _ORDERED = 1, 2
-_FIRST, _LAST, _AT, _FROM, _BEHIND = range(5)
+_FIRST, _LAST, _AT, _FROM, _BEHIND, _FLOOR, _BEFORE = range(7)
+_BACKWARD = (_LAST, _FLOOR, _BEFORE)
 
 
 class _Options(ctypes.Structure):
@@ -95,12 +108,13 @@ class _Options(ctypes.Structure):
         ("async_ms", ctypes.c_uint32),
         ("max_bytes", ctypes.c_uint64),
         ("debug", ctypes.c_uint64),
+        ("snapshot_bytes", ctypes.c_uint64),
     ]
 
 
 # The options that make sense from Python; fur.h describes them.
 _SIZES = ("heap_bytes", "log_bytes", "ring_slots", "max_threads", "dram_bytes", "max_bytes")
-_SETTABLE = (*_SIZES, "file_mode")
+_SETTABLE = (*_SIZES, "file_mode", "snapshot_bytes")
 _PM = {"auto": 0, "pmem": 1, "eadr": 2, "emulated": 3, "sync": 4}
 
 
@@ -191,6 +205,12 @@ def _declare(lib: ctypes.CDLL) -> None:
         "fur_map_put_one": [handle, handle, data, size, data, size],
         "fur_map_remove_one": [handle, handle, data, size],
         "fur_map_get_one": [handle, handle, data, size, data, ctypes.POINTER(size)],
+        "fur_snapshot_begin": [handle, out],
+        "fur_snapshot_end": [handle],
+        "fur_map_find_root_at": [handle, handle, text, ctypes.c_int, out],
+        "fur_map_size_at": [handle, handle, handle, ctypes.POINTER(ctypes.c_uint64)],
+        "fur_map_get_at": [handle, handle, handle, data, size, data, ctypes.POINTER(size)],
+        "fur_map_copy_at": [*[handle] * 3, ctypes.c_int, data, size, data, ctypes.POINTER(size)],
         "fur_map_next": [it],
         "fur_map_previous": [it],
     }.items():
@@ -226,6 +246,9 @@ _NAMES = {
     "fur_map_root": "Heap.hash_map",
     "fur_map_clear": "Map.clear",
     "fur_sync": "Heap.sync",
+    "fur_snapshot_begin": "Heap.snapshot",
+    "fur_snapshot_end": "Snapshot.close",
+    "fur_snapshot_run": "a read of a snapshot",
     "fur_begin_ro": "a read",
     "fur_begin_update": "an update",
     "fur_update_run": "an update",
@@ -271,6 +294,7 @@ class Code(enum.IntEnum):
     EFREE = -19  # what was freed is no block
     EFORK = -20  # in a child of fork()
     EREADONLY = -21  # the heap is open read-only
+    ETOOOLD = -22  # libfur could not keep what a snapshot shows
 
 
 class Error(Exception):
@@ -387,6 +411,10 @@ class _Thread(_Handle):
     """A thread's fur_thread *, and what it has open."""
 
     open: Optional[_Transaction] = None
+
+
+class _SnapshotHandle(_Handle):
+    """The fur_snapshot *, or NULL: it has ended."""
 
 
 class _MapHandle(ctypes.c_void_p):
@@ -793,7 +821,8 @@ class Heap:
 
     Options, as keywords of create(), open() and open_or_create(): heap_bytes, max_bytes (up to
     which the heap grows by itself), log_bytes (it bounds an update), ring_slots, max_threads,
-    dram_bytes, file_mode, and pm: "auto" (the default), "pmem", "eadr", "emulated" or "sync".
+    dram_bytes, snapshot_bytes (for what updates overwrite while snapshots are open), file_mode, and
+    pm: "auto" (the default), "pmem", "eadr", "emulated" or "sync".
     fur.h, or `man fur_options`, describes them.
     """
 
@@ -811,6 +840,13 @@ class Heap:
         self._registered: weakref.WeakValueDictionary[int, _Thread] = weakref.WeakValueDictionary()
         self._maps: weakref.WeakValueDictionary[str, _MapHandle] = weakref.WeakValueDictionary()
         self._waiter = _Waiter()
+        self._snapshots: weakref.WeakValueDictionary[int, Snapshot] = weakref.WeakValueDictionary()
+        # Those to end: `kept` has what the library knows.
+        self._dropped: dict[int, _SnapshotHandle] = {}
+        # Who begins or ends snapshots.  If an exception comes just after an end, the handle stays
+        # in _dropped, and is ended again, which the library refuses: no begin may come in between
+        # and have the same address.
+        self._ending = threading.RLock()
 
     @classmethod
     def _with(cls, function: Callable[..., int], path: _Path, given: Any, mode: int = 0) -> Heap:
@@ -868,7 +904,7 @@ class Heap:
 
         Raises Error while another thread uses the heap, and while a thread has a transaction open:
         the heap stays open then.  If another exception interrupts it, call it again.  Tasks that
-        wait for durable() have got it when it returns.
+        wait for durable() have got it when it returns.  It ends the heap's snapshots.
         """
         if not self._handle and not self._handle.kept:
             return
@@ -877,7 +913,11 @@ class Heap:
             transaction.look_for_the_dead()
         # A child of fork() has one thread, and no transaction.
         if os.getpid() == self._process:
-            self._seal()
+            self._check_idle()
+            with self._ending:
+                self._seal()
+                self._end_all()
+                self._closed = True
         self._closed = True
         for _ in range(1000):
             result = _lib.fur_close(self._handle.kept or self._handle)
@@ -901,6 +941,19 @@ class Heap:
     def _handles(self) -> list[_Handle]:
         return [self._handle, *self._threads.values()]
 
+    def _handles_to_seal(self) -> list[_Handle]:
+        # Each operation on a snapshot also has the handle of its thread.
+        return [*self._handles(), *(snapshot._handle for snapshot in self._snapshots.values())]
+
+    def _check_idle(self) -> None:
+        """Raise Error rather than wait for an operation that holds _ending."""
+        try:
+            self._check_ended()
+            self._waiter.finish()
+            self._check_unused()
+        except BaseException as error:
+            raise error.with_traceback(None)  # its frames have handles
+
     def _seal(self) -> None:
         """Set all handles to NULL, unless one is in use.  Raises Error."""
         try:
@@ -914,12 +967,12 @@ class Heap:
             raise error.with_traceback(None)  # its frames have handles
 
     def _set_null(self) -> None:
-        for handle in self._handles():
+        for handle in self._handles_to_seal():
             handle.kept = handle.value or handle.kept
             handle.value = None
 
     def _unseal(self) -> None:
-        for handle in self._handles():
+        for handle in self._handles_to_seal():
             handle.value, handle.kept = handle.kept or handle.value, None
 
     def _check_ended(self) -> None:
@@ -945,7 +998,53 @@ class Heap:
         # The exit of the interpreter leaves the heap as a killed process does.
         if (self._handle or self._handle.kept) and not sys.is_finalizing():
             warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self)
+            self._end_dropped()
             _lib.fur_close(self._handle.kept or self._handle)
+
+    # ------------------------------------------------------------------- snapshots
+
+    def snapshot(self) -> Snapshot:
+        """The state of the heap at this instant, to be read for as long as you like: see Snapshot.
+        It waits for an open `with heap.update()` of another thread, and until what it shows is
+        durable.  Raises Error: inside a block; if 64 are open; if there is no memory."""
+        self._outside("take the snapshot before or after the block")
+        snapshot = Snapshot(self)
+        with self._ending:
+            self._end_dropped()
+            self._check(_lib.fur_snapshot_begin(self._me(), ctypes.byref(snapshot._handle)))
+        return snapshot
+
+    def _drop(self, snapshot: Snapshot) -> None:
+        """The program does not use it any more."""
+        snapshot._handle.kept = snapshot._handle.value or snapshot._handle.kept
+        self._dropped[id(snapshot._handle)] = snapshot._handle
+        snapshot._handle.value = None
+        self._snapshots.pop(id(snapshot), None)
+
+    def _end_dropped(self) -> None:
+        """End the snapshots that were dropped, or leave that to the end of this thread's block: a
+        thread that has _ending may wait for the block."""
+        if not self._dropped or self._opened() or os.getpid() != self._process:
+            return
+        with self._ending:
+            for handle in list(self._dropped.values()):
+                # With a transaction on another heap, later.
+                if self._closed or _lib.fur_snapshot_end(handle.kept) != Code.ENESTED:
+                    handle.kept = None
+                    self._dropped.pop(id(handle), None)
+
+    def _end_all(self) -> None:
+        """Of a heap that is sealed."""
+        for snapshot in list(self._snapshots.values()):
+            self._drop(snapshot)
+        self._end_dropped()
+        if self._dropped:
+            self._unseal()
+            raise Error(
+                Code.ENESTED,
+                f"{self.path!r} has a snapshot, which cannot end while this thread has a "
+                "transaction open on another heap: end that, then close",
+            )
 
     # -------------------------------------------------------------------- handles
 
@@ -974,6 +1073,8 @@ class Heap:
 
     def _me(self) -> _Thread:
         """Likewise, or to set its `open`."""
+        if self._dropped:
+            self._end_dropped()
         if not self._local.me:
             self._register()
         return self._local.me  # type: ignore[return-value]
@@ -1101,7 +1202,7 @@ class Heap:
     def hash_map(self, name: str, *, text: bool = False) -> Map[Any]:
         """The hash map of that name, made if there is none.  Raises Error: if the name belongs to
         something else; inside a transaction."""
-        return Map(self, self._root(name, _HASH), text)
+        return Map(self, self._root(name, _HASH), text, name)
 
     @overload
     def ordered_map(self, name: str) -> OrderedMap[bytes]:
@@ -1122,7 +1223,7 @@ class Heap:
     def ordered_map(self, name: str, *, text: bool = False) -> OrderedMap[Any]:
         """The ordered map of that name, made if there is none.  Its order is that of the keys'
         bytes: for text, of their code points.  Raises Error, as hash_map()."""
-        return OrderedMap(self, self._root(name, _ORDERED), text)
+        return OrderedMap(self, self._root(name, _ORDERED), text, name)
 
     def _outside(self, remedy: str) -> None:
         transaction = self._transaction()
@@ -1171,16 +1272,14 @@ class Heap:
         return bool(self._check(_lib.fur_map_remove_root(self._me(), key)))
 
 
-class Map(MutableMapping[T, T], Generic[T]):
-    """A map in a heap, of bytes or str, as Heap.hash_map() and Heap.ordered_map() return it.
+# ----------------------------------------------------------------------- maps
 
-    Iteration over a hash map reads all of it in one transaction; over an ordered map, 1000 entries
-    in each.  Every other operation is one transaction.
-    """
 
-    def __init__(self, heap: Heap, handle: _MapHandle, text: bool) -> None:
-        """For Heap."""
-        self._heap, self._handle, self._text = heap, handle, text
+class _Reading(Mapping[T, T], Generic[T]):
+    """What can be read of a map, live or as of a snapshot."""
+
+    _heap: Heap
+    _text: bool
 
     # ----------------------------------------------------------- keys and values
 
@@ -1203,6 +1302,122 @@ class Map(MutableMapping[T, T], Generic[T]):
 
     def _decode(self, value: bytes) -> T:
         return value.decode("utf-8", "surrogateescape") if self._text else value  # type: ignore
+
+    # ------------------------------------------------------------------- look-ups
+
+    def _get(self, key: bytes, room: Any, size: ctypes.c_size_t) -> int:
+        """fur_map_get()"""
+        raise NotImplementedError
+
+    def _find(self, key: bytes) -> Optional[bytes]:
+        size = ctypes.c_size_t(_ROOM)
+        while True:
+            room = ctypes.create_string_buffer(size.value)
+            if not self._get(key, room, size):
+                return None
+            if size.value <= len(room):
+                return room.raw[: size.value]
+
+    def __getitem__(self, key: T) -> T:
+        value = self._find(self._encode_key(key))
+        if value is None:
+            raise KeyError(key)
+        return self._decode(value)
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            code = self._encode(key)  # type: ignore
+        except (TypeError, ValueError):
+            return False
+        return bool(self._get(code, None, ctypes.c_size_t(0)))
+
+    # ------------------------------------------------------------------ iteration
+
+    def _batch(
+        self, where: int, key: bytes, most: Optional[int] = _BATCH
+    ) -> tuple[list[tuple[bytes, bytes]], bool]:
+        """Up to `most` entries from a place on.  Are there more?"""
+        raise NotImplementedError
+
+    def _walk(self, where: int, key: bytes, onward: int) -> Iterator[tuple[bytes, bytes]]:
+        """All entries from a place on, in batches."""
+        more = True
+        while more:
+            entries, more = self._batch(where, key)
+            yield from entries
+            if entries:
+                where, key = onward, entries[-1][0]
+
+    def _entries(self) -> Iterator[tuple[T, T]]:
+        for key, value in self._walk(_FIRST, b"", _BEHIND):
+            yield self._decode(key), self._decode(value)
+
+    def __iter__(self) -> Iterator[T]:
+        for key, _ in self._entries():
+            yield key
+
+    def items(self) -> ItemsView[T, T]:
+        """The entries; iterate over them for pairs."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[T]:
+        """The values."""
+        return _Values(self)
+
+    def __repr__(self) -> str:
+        return f"<libfur.{type(self).__name__} in {self._heap.path!r}>"
+
+    def __reduce__(self) -> Any:
+        return self._heap.__reduce__()
+
+
+class _Ordered(_Reading[T]):
+    """Likewise, of one whose keys are in the order of their bytes."""
+
+    def scan(self, start: Optional[T] = None, stop: Optional[T] = None) -> Iterator[tuple[T, T]]:
+        """The entries whose keys are not before `start`, and before `stop`, in order.
+
+        Of a map in a heap it reads 1000 entries in a transaction, or, inside one, all of them in
+        it.  An entry that is in the map all the time is seen once.
+        """
+        end = None if stop is None else self._encode(stop)
+        where, at = (_FIRST, b"") if start is None else (_FROM, self._encode(start))
+        for key, value in self._walk(where, at, _BEHIND):
+            if end is not None and key >= end:
+                return
+            yield self._decode(key), self._decode(value)
+
+    def __reversed__(self) -> Iterator[T]:
+        for key, _ in self._walk(_LAST, b"", _BEFORE):
+            yield self._decode(key)
+
+    def _entries(self) -> Iterator[tuple[T, T]]:
+        return self.scan()
+
+    def first(self) -> tuple[T, T]:
+        """The entry with the smallest key.  Raises KeyError if the map is empty."""
+        return self._edge(_FIRST)
+
+    def last(self) -> tuple[T, T]:
+        """The entry with the largest key.  Raises KeyError if the map is empty."""
+        return self._edge(_LAST)
+
+    def _edge(self, where: int) -> tuple[T, T]:
+        for key, value in self._batch(where, b"", 1)[0]:
+            return self._decode(key), self._decode(value)
+        raise KeyError("the map is empty")
+
+
+class Map(_Reading[T], MutableMapping[T, T]):
+    """A map in a heap, of bytes or str, as Heap.hash_map() and Heap.ordered_map() return it.
+
+    Iteration over a hash map reads all of it in one transaction; over an ordered map, 1000 entries
+    in each.  Every other operation is one transaction.
+    """
+
+    def __init__(self, heap: Heap, handle: _MapHandle, text: bool, name: str) -> None:
+        """For Heap."""
+        self._heap, self._handle, self._text, self._name = heap, handle, text, name
 
     # -------------------------------------------------------------- transactions
 
@@ -1247,28 +1462,6 @@ class Map(MutableMapping[T, T], Generic[T]):
                 self._heap._me(), self._handle, key, len(key), room, ctypes.byref(size)
             )
         )
-
-    def _find(self, key: bytes) -> Optional[bytes]:
-        size = ctypes.c_size_t(_ROOM)
-        while True:
-            room = ctypes.create_string_buffer(size.value)
-            if not self._get(key, room, size):
-                return None
-            if size.value <= len(room):
-                return room.raw[: size.value]
-
-    def __getitem__(self, key: T) -> T:
-        value = self._find(self._encode_key(key))
-        if value is None:
-            raise KeyError(key)
-        return self._decode(value)
-
-    def __contains__(self, key: object) -> bool:
-        try:
-            code = self._encode(key)  # type: ignore
-        except (TypeError, ValueError):
-            return False
-        return bool(self._get(code, None, ctypes.c_size_t(0)))
 
     def __setitem__(self, key: T, value: T) -> None:
         k, v = self._encode(key), self._encode(value)
@@ -1323,7 +1516,7 @@ class Map(MutableMapping[T, T], Generic[T]):
     def popitem(self) -> tuple[T, T]:
         """Remove and return some entry.  Raises KeyError if there is none."""
         with self._heap.update():
-            entries = self._batch(_FIRST, b"", 1)
+            entries, _ = self._batch(_FIRST, b"", 1)
             for key, _ in entries:
                 self._change("remove", key, len(key))
         for key, value in entries:
@@ -1349,90 +1542,187 @@ class Map(MutableMapping[T, T], Generic[T]):
         return parts[0], parts[1]
 
     def _batch(
-        self, where: int, key: bytes, most: Optional[int], back: bool = False
-    ) -> list[tuple[bytes, bytes]]:
-        """Up to `most` entries from a place on, in one transaction."""
-        go = _lib.fur_map_previous if back else _lib.fur_map_next
+        self, where: int, key: bytes, most: Optional[int] = _BATCH
+    ) -> tuple[list[tuple[bytes, bytes]], bool]:
+        """In one transaction."""
+        go = _lib.fur_map_previous if where in _BACKWARD else _lib.fur_map_next
         it = _Iterator()
         entries: list[tuple[bytes, bytes]] = []
         with self._heap.read():
             found = self._read("seek", where, key, len(key), ctypes.byref(it))
-            if back and where == _FROM:  # the entry before
-                found = self._heap._check(go(ctypes.byref(it)))
             while found and (most is None or len(entries) < most):
                 entries.append(self._entry(it))
                 found = self._heap._check(go(ctypes.byref(it)))
-        return entries
+        return entries, bool(found)
 
     def _entries(self) -> Iterator[tuple[T, T]]:
-        for key, value in self._batch(_FIRST, b"", None):
+        for key, value in self._batch(_FIRST, b"", None)[0]:
             yield self._decode(key), self._decode(value)
 
-    def __iter__(self) -> Iterator[T]:
-        for key, _ in self._entries():
-            yield key
 
-    def items(self) -> ItemsView[T, T]:
-        """The entries; iterate over them for pairs."""
-        return _Items(self)
+class OrderedMap(_Ordered[T], Map[T]):
+    """A map whose keys are in the order of their bytes."""
 
-    def values(self) -> ValuesView[T]:
-        """The values."""
-        return _Values(self)
+
+class Snapshot:
+    """One state of a heap, as Heap.snapshot() returns it.
+
+        with heap.snapshot() as then:
+            for key, value in then[orders].items():
+                ...
+
+    No update waits for it, and none that comes later changes what it shows: also not between two
+    steps of an iteration, in which the same thread may update the heap.  All that it shows is
+    durable.  Several may be open at a time, and several threads may read one, outside of blocks:
+    inside `with heap.update()` or `with heap.read()` its reads raise Error.
+
+    It costs memory for what updates overwrite meanwhile, up to the option snapshot_bytes.  If that
+    is not enough, libfur revokes the oldest snapshot: its reads raise Error with Code.ETOOOLD, also
+    in the middle of an iteration.  Close it then.
+    """
+
+    _handle = _SnapshotHandle()  # never begun
+
+    def __init__(self, heap: Heap) -> None:
+        """For Heap."""
+        self._heap, self._handle = heap, _SnapshotHandle()
+        heap._snapshots[id(self)] = self
+
+    @overload
+    def __getitem__(self, map: OrderedMap[T]) -> SnapshotOrderedMap[T]:
+        ...
+
+    @overload
+    def __getitem__(self, map: Map[T]) -> SnapshotMap[T]:
+        ...
+
+    def __getitem__(self, map: Map[Any]) -> SnapshotMap[Any]:
+        """The map of that name as it was then.  Raises KeyError if there was none; Error: if the
+        name belonged to something else; inside a block; if the snapshot is revoked."""
+        if not isinstance(map, Map):
+            raise TypeError(f"a snapshot takes a Map, not {type(map).__name__}")
+        if map._heap is not self._heap:
+            raise ValueError(f"{map!r} is not in the heap of {self!r}")
+        ordered = isinstance(map, OrderedMap)
+        found = ctypes.c_void_p()
+        kind, name = _ORDERED if ordered else _HASH, _name(map._name)
+        if not self._read("find_root", name, kind, ctypes.byref(found)):
+            raise KeyError(map._name)
+        if ordered:
+            return SnapshotOrderedMap(self, found, map._text, map._name)
+        return SnapshotMap(self, found, map._text, map._name)
+
+    def _read(self, name: str, *arguments: object) -> int:
+        """Call a function that reads a snapshot."""
+        self._heap._outside("read the snapshot before or after the block")
+        function = getattr(_lib, f"fur_map_{name}_at")
+        result = function(self._heap._me(), self._at(), *arguments)
+        if result == Code.EINVAL and not self._handle:
+            raise self._ended()
+        return self._heap._check(result)
+
+    def _at(self) -> _SnapshotHandle:
+        """Only as an argument of a function of the library: see above."""
+        if not self._handle:
+            self._heap._wait_for_close(lambda: self._handle.kept)
+            if not self._handle:
+                raise self._ended()
+        return self._handle
+
+    def _ended(self) -> ValueError:
+        return ValueError(f"{self!r} has ended")
+
+    def close(self) -> None:
+        """End the snapshot, and give its memory back; afterwards its reads raise ValueError.  If
+        nothing refers to it and its maps any more, it ends when the heap is next used or closed.
+        Raises Error: while another thread reads it; inside a block."""
+        if not (self._handle or self._handle.kept) or os.getpid() != self._heap._process:
+            return  # a child of fork() has no snapshot
+        self._heap._outside("close the snapshot before or after the block")
+        with self._heap._ending:
+            if id(self._handle) not in self._heap._dropped:
+                self._seal()
+                self._heap._drop(self)
+        self._heap._end_dropped()
+
+    def _seal(self) -> None:
+        """Set the handle to NULL, unless it is in use.  Raises Error."""
+        self._handle.kept = self._handle.value or self._handle.kept
+        self._handle.value = None
+        try:
+            idle = _Local()
+            idle.me = _Thread()
+            if _references([self._handle]) > _references([idle.me]):
+                raise Error(
+                    Code.EBUSY,
+                    f"{self!r}: a read is still running, in another thread or below this signal "
+                    "handler: wait for its end, then close",
+                )
+        except BaseException as error:
+            self._handle.value, self._handle.kept = self._handle.kept, None
+            raise error.with_traceback(None)  # its frames have the handle
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if (self._handle or self._handle.kept) and not sys.is_finalizing():
+            # It takes no lock, for which the garbage collector might wait anywhere.
+            self._heap._drop(self)
 
     def __repr__(self) -> str:
-        return f"<libfur.{type(self).__name__} in {self._heap.path!r}>"
+        return f"<libfur.Snapshot of {self._heap.path!r}{'' if self._handle else ', ended'}>"
 
     def __reduce__(self) -> Any:
         return self._heap.__reduce__()
 
 
-class OrderedMap(Map[T]):
-    """A map whose keys are in the order of their bytes."""
+class SnapshotMap(_Reading[T]):
+    """A map as it was at a Snapshot: snapshot[map] returns it.  An iteration copies some entries at
+    a time, and begins no transaction."""
 
-    def scan(self, start: Optional[T] = None, stop: Optional[T] = None) -> Iterator[tuple[T, T]]:
-        """The entries whose keys are not before `start`, and before `stop`, in order.
+    def __init__(self, snapshot: Snapshot, found: ctypes.c_void_p, text: bool, name: str) -> None:
+        """For Snapshot."""
+        self._heap, self._text, self._name = snapshot._heap, text, name
+        self._snapshot, self._map = snapshot, found
 
-        It reads 1000 entries in a transaction, or, inside one, all of them in it.  An entry that is
-        in the map all the time is seen once.
-        """
-        end = None if stop is None else self._encode(stop)
-        where, at = (_FIRST, b"") if start is None else (_FROM, self._encode(start))
+    def _get(self, key: bytes, room: Any, size: ctypes.c_size_t) -> int:
+        return self._snapshot._read("get", self._map, key, len(key), room, ctypes.byref(size))
+
+    def __len__(self) -> int:
+        size = ctypes.c_uint64()
+        self._snapshot._read("size", self._map, ctypes.byref(size))
+        return size.value
+
+    def _batch(
+        self, where: int, key: bytes, most: Optional[int] = _BATCH
+    ) -> tuple[list[tuple[bytes, bytes]], bool]:
+        size = ctypes.c_size_t(2 * _ROOM if most == 1 else _PART)
         while True:
-            entries = self._batch(where, at, _BATCH)
-            for key, value in entries:
-                if end is not None and key >= end:
-                    return
-                yield self._decode(key), self._decode(value)
-            if len(entries) < _BATCH:
-                return
-            where, at = _BEHIND, entries[-1][0]
+            room = ctypes.create_string_buffer(size.value)
+            more = self._snapshot._read(
+                "copy", self._map, where, key, len(key), room, ctypes.byref(size)
+            )
+            if size.value <= len(room):
+                break
+        copied, at = ctypes.string_at(room, size.value), 0
+        entries: list[tuple[bytes, bytes]] = []
+        while at < len(copied):
+            key_size, value_size = _SIZES_OF_ENTRY.unpack_from(copied, at)
+            at += _SIZES_OF_ENTRY.size + key_size
+            entries.append((copied[at - key_size : at], copied[at : at + value_size]))
+            at += value_size
+        return entries[:most], bool(more) or len(entries) > len(entries[:most])
 
-    def __reversed__(self) -> Iterator[T]:
-        where, at = _LAST, b""
-        while True:
-            entries = self._batch(where, at, _BATCH, back=True)
-            for key, _ in entries:
-                yield self._decode(key)
-            if len(entries) < _BATCH:
-                return
-            where, at = _FROM, entries[-1][0]
+    def __repr__(self) -> str:
+        return f"<libfur.{type(self).__name__} {self._name!r} in {self._snapshot!r}>"
 
-    def _entries(self) -> Iterator[tuple[T, T]]:
-        return self.scan()
 
-    def first(self) -> tuple[T, T]:
-        """The entry with the smallest key.  Raises KeyError if the map is empty."""
-        return self._edge(_FIRST)
-
-    def last(self) -> tuple[T, T]:
-        """The entry with the largest key.  Raises KeyError if the map is empty."""
-        return self._edge(_LAST)
-
-    def _edge(self, where: int) -> tuple[T, T]:
-        for key, value in self._batch(where, b"", 1):
-            return self._decode(key), self._decode(value)
-        raise KeyError("the map is empty")
+class SnapshotOrderedMap(_Ordered[T], SnapshotMap[T]):
+    """Likewise, a map whose keys are in the order of their bytes."""
 
 
 class _Items(ItemsView[T, T]):

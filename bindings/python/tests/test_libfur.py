@@ -6,6 +6,7 @@ OPTIONS in the environment: the program of bindings/options.c.
 import ctypes
 import os
 import pathlib
+import pickle
 import random
 import signal
 import subprocess
@@ -335,6 +336,237 @@ class Transactions(HeapTest):
         self.assertEqual(sum(map(int, accounts.values())), 1000)
 
 
+class Snapshots(HeapTest):
+    def small(self) -> None:
+        """A heap that can save little."""
+        self.heap.close()
+        os.unlink(self.path)
+        self.heap = libfur.Heap.create(self.path, snapshot_bytes=1, **OPTIONS)
+
+    def test_show_what_there_was(self) -> None:
+        seed = random.randrange(1 << 30)
+        chance = random.Random(seed)
+        one, two = self.maps()
+        kept: list[tuple[libfur.Snapshot, dict[bytes, bytes], dict[bytes, bytes]]] = []
+        for step in range(60):
+            with self.heap.update():
+                for m in (one, two):
+                    for _ in range(10):
+                        key = b"key %d" % chance.randrange(200)
+                        if chance.randrange(3):
+                            m[key] = chance.randbytes(chance.choice([0, 12, 13, 300, 1000]))
+                        else:
+                            m.pop(key, None)
+            if step % 5 == 0:
+                kept.append((self.heap.snapshot(), dict(one), dict(two)))
+            if len(kept) > 4:
+                kept.pop(chance.randrange(5))[0].close()
+            for then, *models in kept:
+                for m, model in zip((one, two), models):
+                    with self.subTest(seed=seed, step=step):
+                        frozen = then[m]
+                        self.assertEqual(frozen, model)
+                        self.assertEqual(dict(frozen.items()), model)
+                        self.assertEqual(sorted(frozen.values()), sorted(model.values()))
+                        self.assertEqual(len(frozen), len(model))
+                        key = b"key %d" % chance.randrange(200)
+                        self.assertEqual(
+                            (key in frozen, frozen.get(key)), (key in model, model.get(key))
+                        )
+                ordered, model = then[two], models[1]
+                self.assertEqual(list(ordered), sorted(model))
+                self.assertEqual(list(reversed(ordered)), sorted(model, reverse=True))
+                self.assertEqual(ordered.first(), min(model.items()))
+                self.assertEqual(ordered.last(), max(model.items()))
+                found = [key for key, _ in ordered.scan(b"key 3", b"key 7")]
+                self.assertEqual(found, sorted(k for k in model if b"key 3" <= k < b"key 7"))
+        one.clear()
+        two.clear()
+        with self.heap.snapshot() as then:
+            self.assertEqual((dict(then[one]), list(then[two])), ({}, []))
+            self.assertRaises(KeyError, then[two].first)
+            self.assertRaises(KeyError, lambda: then[one][b"k"])
+
+    def test_iteration_beside_updates(self) -> None:
+        one, two = self.maps(text=True)
+        there = {
+            f"{n:05}": "v" * (n % 90) + "w" * (70_000 if n % 800 == 9 else 0) for n in range(3000)
+        }
+        for start in range(0, 3000, 500):
+            part = {key: there[key] for key in list(there)[start : start + 500]}
+            for m in (one, two):
+                with self.heap.update():
+                    m.update({key: value for key, value in part.items() if len(value) < 100})
+                m.update({key: value for key, value in part.items() if len(value) >= 100})
+        stop = threading.Event()
+
+        def change() -> None:
+            n = 0
+            while not stop.is_set():
+                two[f"{n % 3000:05}"] = one[f"{n % 3000:05}"] = "new"
+                n += 1
+
+        thread = threading.Thread(target=change)
+        with self.heap.snapshot() as then:
+            thread.start()
+            try:
+                for m in (one, two):
+                    frozen, found = then[m], {}
+                    for key, value in frozen.items():
+                        found[key] = value
+                        del m[key]  # also by this thread, which has no transaction open
+                    self.assertEqual(found, there)
+                    self.assertEqual(frozen, there)
+            finally:
+                stop.set()
+                thread.join()
+            self.assertEqual(list(then[two]), list(there))
+
+    def test_too_old(self) -> None:
+        self.small()
+        two = self.maps()[1]
+        keys = [b"%05d" % n for n in range(3000)]
+        for key in keys:
+            two[key] = b"old" * 30
+        then = self.heap.snapshot()
+        frozen = then[two]
+        walk = frozen.items().__iter__()
+        self.assertEqual(next(walk), (keys[0], b"old" * 30))
+        for key in keys:
+            two[key] = b"new" * 30
+        with self.assertRaisesRegex(libfur.Error, "snapshot_bytes") as caught:
+            for _, value in walk:
+                self.assertEqual(value, b"old" * 30)
+        self.assertEqual(caught.exception.code, libfur.Code.ETOOOLD)
+        self.assertNotIn("fur_", str(caught.exception))
+        calls: list[Callable[[], object]]
+        calls = [lambda: then[two], lambda: len(frozen), lambda: frozen[b"k"], frozen.first]
+        for call in calls:
+            with self.assertRaises(libfur.Error) as caught:
+                call()
+            self.assertEqual(caught.exception.code, libfur.Code.ETOOOLD)
+        with self.heap.snapshot() as now:
+            self.assertEqual(then._heap, now._heap)
+            self.assertEqual(len(now[two]), 3000)
+        then.close()
+
+    def test_maps_that_come_and_go(self) -> None:
+        one, two = self.maps(text=True)
+        one["k"] = "old"
+        before = self.heap.snapshot()
+        self.heap.destroy("hash")
+        new = self.heap.hash_map("new", text=True)  # perhaps where the other one was
+        new["k"] = "new"
+        self.assertEqual(dict(before[one]), {"k": "old"})
+        self.assertRaisesRegex(KeyError, "new", before.__getitem__, new)
+        with self.heap.snapshot() as after:
+            self.assertEqual(dict(after[new]), {"k": "new"})
+            self.assertRaisesRegex(KeyError, "hash", after.__getitem__, one)
+        self.assertRaises(TypeError, before.__getitem__, "hash")
+        with libfur.Heap.create(self.path + ".other", **OPTIONS) as other:
+            self.assertRaisesRegex(ValueError, "heap", before.__getitem__, other.hash_map("hash"))
+        before.close()
+
+    def test_end(self) -> None:
+        two = self.maps(text=True)[1]
+        two["k"] = "v"
+        many = [self.heap.snapshot() for _ in range(64)]
+        with self.assertRaisesRegex(libfur.Error, "64") as caught:
+            self.heap.snapshot()
+        self.assertEqual(caught.exception.code, libfur.Code.EBUSY)
+        many.pop()  # nothing refers to it any more
+        many.append(self.heap.snapshot())
+        with self.heap.update():
+            many.pop()
+            two["k"] = "w"
+        frozen = many[0][two]
+        many[0].close()
+        many[0].close()
+        self.assertRaisesRegex(ValueError, "ended", many[0].__getitem__, two)
+        self.assertRaisesRegex(ValueError, "ended", frozen.get, "k")
+        self.assertIn("ended", repr(frozen))
+        many[0] = self.heap.snapshot()
+        many.append(self.heap.snapshot())
+        # Not inside a block.
+        for block in (self.heap.update, self.heap.read):
+            with block():
+                for call in (self.heap.snapshot, many[1].close, lambda: many[1][two]):
+                    with self.assertRaises(libfur.Error) as caught:
+                        call()
+                    self.assertEqual(caught.exception.code, libfur.Code.ENESTED)
+        frozen = many[1][two]
+        self.assertEqual(frozen["k"], "v")
+        self.assertRaisesRegex(TypeError, "pickled", pickle.dumps, frozen)
+        self.heap.close()
+        self.assertRaisesRegex(ValueError, "closed", frozen.get, "k")
+        self.assertRaisesRegex(ValueError, "closed", self.heap.snapshot)
+        many[1].close()
+        self.reopen()
+        self.assertEqual(self.maps(text=True)[1]["k"], "w")
+
+    def test_a_transaction_on_another_heap(self) -> None:
+        two = self.maps(text=True)[1]
+        with libfur.Heap.create(self.path + ".other", **OPTIONS) as other:
+            then = self.heap.snapshot()
+            with other.read():
+                then.close()  # ends later
+                self.assertRaisesRegex(ValueError, "ended", then.__getitem__, two)
+                with self.assertRaisesRegex(libfur.Error, "another heap") as caught:
+                    self.heap.close()
+                self.assertEqual(caught.exception.code, libfur.Code.ENESTED)
+            two["k"] = "v"
+            self.assertEqual(self.heap._dropped, {})
+        self.reopen()
+
+    def test_close_while_another_thread_reads(self) -> None:
+        one = self.maps()[0]
+        for n in range(2000):
+            one[b"%d" % n] = b"v"
+        results: list[object] = []
+        for _ in range(20):
+            then = self.heap.snapshot()
+            begun = threading.Event()
+
+            def read() -> None:
+                try:
+                    while True:
+                        results.append(sum(1 for _ in then[one]))
+                        begun.set()
+                except ValueError as error:
+                    results.append(str(error))
+
+            thread = threading.Thread(target=read)
+            thread.start()
+            begun.wait()
+            while True:
+                try:
+                    then.close()
+                    break
+                except libfur.Error as error:
+                    self.assertEqual(error.code, libfur.Code.EBUSY, error)
+            thread.join()
+            self.assertIn("ended", str(results.pop()))
+        self.assertEqual(set(results), {2000})
+
+    def test_a_child_of_fork_has_none(self) -> None:
+        one = self.maps(text=True)[0]
+        one["k"] = "v"
+        then = self.heap.snapshot()
+        child = os.fork()
+        if child == 0:
+            try:
+                then[one]
+            except libfur.Error as error:
+                then.close()
+                del then
+                os._exit(7 if error.code == libfur.Code.EFORK else 1)
+            os._exit(2)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 7)
+        one["k"] = "w"
+        self.assertEqual(then[one]["k"], "v")
+        then.close()
+
+
 class Heaps(HeapTest):
     def test_mistakes(self) -> None:
         there_is_none = self.path + ".none"
@@ -408,6 +640,7 @@ class Heaps(HeapTest):
             here["FUR_" + code.name] = code
         here["FUR_PM_SYNC"] = libfur._PM["sync"]
         here["FUR_MAP_BEHIND"] = libfur._BEHIND
+        here["FUR_MAP_BEFORE"] = libfur._BEFORE
         self.assertEqual(here, there)
 
 

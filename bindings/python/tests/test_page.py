@@ -29,6 +29,18 @@ class Page(HeapTest):
             exec(example("import libfur").replace("/tmp/shop.fur", self.path + ".shop"), {})
         self.assertEqual(output.getvalue(), "('11', '1')\n")
 
+    def test_snapshots(self) -> None:
+        stock = self.heap.ordered_map("stock", text=True)
+        stock.update({"nuts": "12", "rice": "7"})
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(
+                example("with heap.snapshot() as then:"),
+                {"heap": self.heap, "stock": stock},
+            )
+        self.assertEqual(output.getvalue(), "2 12\n")
+        self.assertEqual(dict(stock), {"nuts": "13", "rice": "8"})
+
     def test_the_class_of_asyncio(self) -> None:
         names: dict[str, Any] = {}
         exec(example("class Sessions:"), names)

@@ -58,14 +58,18 @@
 //! # }
 //! ```
 //!
+//! - A [`Snapshot`] shows one state for as long as a report takes, and no update waits for it.
+//!
 //! Without hardware transactions, updates of this crate run one at a time, next to any number of
 //! readers: libfur runs several only if it may leave their bodies in the middle, and Rust's frames
 //! may not be left so.
 
 mod durable;
+mod snapshot;
 mod sys;
 
 pub use durable::Durable;
+pub use snapshot::{Copies, Snapshot, View};
 
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -119,6 +123,8 @@ pub mod code {
     pub const EFORK: i32 = -20;
     /// The heap is open read-only.
     pub const EREADONLY: i32 = -21;
+    /// libfur could not keep what a snapshot shows.
+    pub const ETOOOLD: i32 = -22;
 }
 
 /// A function of libfur has failed.
@@ -227,6 +233,12 @@ impl Options {
         self.0.max_threads = threads;
         self
     }
+    /// Memory for what updates overwrite while a [`Snapshot`] is open; by default a quarter of the
+    /// heap's largest size, at least 64 MiB.
+    pub fn snapshot_bytes(mut self, bytes: u64) -> Options {
+        self.0.snapshot_bytes = bytes;
+        self
+    }
     /// By default [`Pm::Auto`].
     pub fn pm(mut self, pm: Pm) -> Options {
         self.0.pm = pm as c_int;
@@ -245,6 +257,7 @@ type Opener = unsafe extern "C" fn(
 pub struct Heap {
     raw: NonNull<sys::fur_heap>,
     waiter: durable::Waiter,
+    snapshots: snapshot::Dropped,
 }
 
 // Safety: libfur's functions for heaps may be called by any thread, at any time.
@@ -256,7 +269,11 @@ impl Heap {
         let name = c_string(path.as_os_str().as_bytes(), "path")?;
         let mut raw = ptr::null_mut();
         check(unsafe { function(name.as_ptr(), &options.0, &mut raw) })?;
-        Ok(Heap { raw: NonNull::new(raw).expect("a heap"), waiter: durable::Waiter::new() })
+        Ok(Heap {
+            raw: NonNull::new(raw).expect("a heap"),
+            waiter: durable::Waiter::new(),
+            snapshots: snapshot::Dropped::default(),
+        })
     }
     /// Make a heap file, and open it.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Heap> {
@@ -277,6 +294,7 @@ impl Heap {
     pub fn close(self) -> Result<()> {
         let heap = std::mem::ManuallyDrop::new(self);
         heap.waiter.end(heap.raw);
+        heap.snapshots.end();
         check(unsafe { sys::fur_close(heap.raw.as_ptr()) }).map(drop)
     }
     /// The size of the heap in bytes.
@@ -320,6 +338,7 @@ impl Heap {
 impl Drop for Heap {
     fn drop(&mut self) {
         self.waiter.end(self.raw);
+        self.snapshots.end();
         // A destructor cannot report an error.  The log is kept, and the next open replays it.
         unsafe { sys::fur_close(self.raw.as_ptr()) };
     }
@@ -353,7 +372,9 @@ impl<'h> Thread<'h> {
         check(unsafe { sys::fur_begin_ro(self.raw.as_ptr(), &mut raw) })?;
         let tx = Read { raw, heap: self.heap.raw };
         let result = body(&tx);
-        tx.end(ticket)?;
+        let ended = tx.end(ticket);
+        self.heap.snapshots.end();
+        ended?;
         result
     }
     /// [`Thread::read`], but do not wait until what the body has read is durable: let nothing that
@@ -386,9 +407,15 @@ impl<'h> Thread<'h> {
         let mut raw = ptr::null_mut();
         check(unsafe { sys::fur_begin_update(self.raw.as_ptr(), &mut raw) })?;
         let mut tx = Update { raw, heap: self.heap.raw };
-        let result = body(&mut tx)?; // else dropped, and so rolled back
-        tx.commit(ticket)?;
-        Ok(result)
+        let result = match body(&mut tx) {
+            Ok(result) => tx.commit(ticket).map(|()| result).map_err(E::from),
+            Err(error) => {
+                drop(tx); // and so rolled back
+                Err(error)
+            }
+        };
+        self.heap.snapshots.end();
+        result
     }
     /// [`Thread::update`], but return when the update is visible, and before it is durable.  So a
     /// thread that answers many requests waits once for many updates:
@@ -513,10 +540,29 @@ impl Drop for Update {
 mod sealed {
     use super::*;
 
-    /// The calls that both transactions have.
+    /// What can be read in every transaction, and in a snapshot.
     pub trait Transaction {
         fn heap(&self) -> NonNull<sys::fur_heap>;
-        unsafe fn size(&self, map: *const sys::fur_map, size: *mut u64) -> c_int;
+        fn size(&self, map: *const sys::fur_map) -> Result<u64>;
+        /// A copy of the key's value.  `room`: its expected size; 0: its contents do not matter.
+        fn value(
+            &self,
+            map: *const sys::fur_map,
+            key: &[u8],
+            room: usize,
+        ) -> Result<Option<Vec<u8>>>;
+        /// A copy of the entry at a place.
+        fn entry(
+            &self,
+            map: *const sys::fur_map,
+            place: c_int,
+            key: &[u8],
+        ) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
+    }
+    /// A transaction that lasts longer than one call.
+    pub trait Seek {
+        fn heap_of(&self) -> NonNull<sys::fur_heap>;
+        unsafe fn size_to(&self, map: *const sys::fur_map, size: *mut u64) -> c_int;
         unsafe fn seek(
             &self,
             map: *const sys::fur_map,
@@ -524,14 +570,52 @@ mod sealed {
             key: &[u8],
             it: *mut sys::fur_map_iterator,
         ) -> c_int;
+        fn find(
+            &self,
+            map: *const sys::fur_map,
+            place: c_int,
+            key: &[u8],
+        ) -> Result<Option<sys::fur_map_iterator>> {
+            let mut it = sys::fur_map_iterator { opaque: [0; 128] };
+            let found = unsafe { self.seek(map, place, key, &mut it) };
+            Ok(if check(found)? == 1 { Some(it) } else { None })
+        }
+    }
+    impl<T: Seek> Transaction for T {
+        fn heap(&self) -> NonNull<sys::fur_heap> {
+            self.heap_of()
+        }
+        fn size(&self, map: *const sys::fur_map) -> Result<u64> {
+            let mut size = 0;
+            check(unsafe { self.size_to(map, &mut size) })?;
+            Ok(size)
+        }
+        fn value(
+            &self,
+            map: *const sys::fur_map,
+            key: &[u8],
+            room: usize,
+        ) -> Result<Option<Vec<u8>>> {
+            let value = |it| if room == 0 { Vec::new() } else { copy(&it, sys::fur_map_value) };
+            Ok(self.find(map, sys::FUR_MAP_AT, key)?.map(value))
+        }
+        fn entry(
+            &self,
+            map: *const sys::fur_map,
+            place: c_int,
+            key: &[u8],
+        ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+            let entry = |it| (copy(&it, sys::fur_map_key), copy(&it, sys::fur_map_value));
+            Ok(self.find(map, place, key)?.map(entry))
+        }
     }
     macro_rules! transaction {
         ($type:ty, $size:path, $seek:path) => {
-            impl Transaction for $type {
-                fn heap(&self) -> NonNull<sys::fur_heap> {
+            impl Seek for $type {
+                fn heap_of(&self) -> NonNull<sys::fur_heap> {
                     self.heap
                 }
-                unsafe fn size(&self, map: *const sys::fur_map, size: *mut u64) -> c_int {
+                unsafe fn size_to(&self, map: *const sys::fur_map, size: *mut u64) -> c_int {
                     $size(self.raw, map, size)
                 }
                 unsafe fn seek(
@@ -558,7 +642,7 @@ mod sealed {
         const NUMBER: c_int = sys::FUR_MAP_ORDERED;
     }
 }
-use sealed::{Kind, Transaction};
+use sealed::{Kind, Seek, Transaction};
 
 /// The kind of a [`HashMap`].
 #[derive(Debug, Clone, Copy)]
@@ -598,24 +682,15 @@ impl<K: Kind> Map<'_, K> {
         let message = "the map is in another heap than the transaction: use that heap's thread";
         Err(Error::new(code::EINVAL, message))
     }
-    fn seek<T: Transaction>(
-        &self,
-        tx: &T,
-        place: c_int,
-        key: &[u8],
-    ) -> Result<Option<sys::fur_map_iterator>> {
+    fn seek(&self, tx: &Read, place: c_int, key: &[u8]) -> Result<Option<sys::fur_map_iterator>> {
         self.check_heap(tx.heap())?;
-        let mut it = sys::fur_map_iterator { opaque: [0; 128] };
-        let found = unsafe { tx.seek(self.raw.as_ptr(), place, key, &mut it) };
-        Ok(if check(found)? == 1 { Some(it) } else { None })
+        tx.find(self.raw.as_ptr(), place, key)
     }
     /// How many entries are there?  In updates call it only if you must: insertions store to the
     /// words that it reads.
     pub fn len<T: Transaction>(&self, tx: &T) -> Result<u64> {
         self.check_heap(tx.heap())?;
-        let mut size = 0;
-        check(unsafe { tx.size(self.raw.as_ptr(), &mut size) })?;
-        Ok(size)
+        tx.size(self.raw.as_ptr())
     }
     /// Has the map no entries?
     pub fn is_empty<T: Transaction>(&self, tx: &T) -> Result<bool> {
@@ -623,7 +698,8 @@ impl<K: Kind> Map<'_, K> {
     }
     /// Is there such a key?
     pub fn contains_key<T: Transaction>(&self, tx: &T, key: &[u8]) -> Result<bool> {
-        Ok(self.seek(tx, sys::FUR_MAP_AT, key)?.is_some())
+        self.check_heap(tx.heap())?;
+        Ok(tx.value(self.raw.as_ptr(), key, 0)?.is_some())
     }
     /// The key's value, where it lies in the heap.
     pub fn get<'t>(&self, tx: &'t Read, key: &[u8]) -> Result<Option<&'t [u8]>> {
@@ -631,7 +707,8 @@ impl<K: Kind> Map<'_, K> {
     }
     /// A copy of the key's value.
     pub fn get_copy<T: Transaction>(&self, tx: &T, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.seek(tx, sys::FUR_MAP_AT, key)?.map(|it| copy(&it, sys::fur_map_value)))
+        self.check_heap(tx.heap())?;
+        tx.value(self.raw.as_ptr(), key, VALUE)
     }
     fn add(&self, adder: Adder, tx: &mut Update, key: &[u8], value: &[u8]) -> Result<bool> {
         self.check_heap(tx.heap)?;
@@ -677,17 +754,25 @@ impl OrderedMap<'_> {
     pub fn last<'t>(&self, tx: &'t Read) -> Result<Option<Entry<'t>>> {
         Ok(self.seek(tx, sys::FUR_MAP_LAST, b"")?.map(|it| view(tx, &it)))
     }
-    /// A copy of the first entry whose key is not smaller than `start`; also for updates.
+    /// A copy of the first entry whose key is not smaller than `start`; also for updates and
+    /// snapshots.
     pub fn first_from<T: Transaction>(
         &self,
         tx: &T,
         start: &[u8],
     ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        Ok(self
-            .seek(tx, sys::FUR_MAP_FROM, start)?
-            .map(|it| (copy(&it, sys::fur_map_key), copy(&it, sys::fur_map_value))))
+        self.check_heap(tx.heap())?;
+        tx.entry(self.raw.as_ptr(), sys::FUR_MAP_FROM, start)
+    }
+    /// A copy of the entry with the largest key; also for updates and snapshots.
+    pub fn last_copy<T: Transaction>(&self, tx: &T) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.check_heap(tx.heap())?;
+        tx.entry(self.raw.as_ptr(), sys::FUR_MAP_LAST, b"")
     }
 }
+
+/// The size that a value has, as we expect before we know it.
+const VALUE: usize = 256;
 
 /// Key and value of an entry, where they lie in the heap.
 pub type Entry<'t> = (&'t [u8], &'t [u8]);
@@ -761,7 +846,8 @@ mod tests {
         }
         let mut here = lines!(size heap_bytes log_bytes ring_slots max_threads address isolation htm
             pm open phase_times reader_report_ns
-            reader_report reader_report_arg dram_bytes file_mode log log_arg async_ms max_bytes debug);
+            reader_report reader_report_arg dram_bytes file_mode log log_arg async_ms max_bytes debug
+            snapshot_bytes);
         here.push(format!("sizeof {}", std::mem::size_of::<sys::fur_options>()));
         here.push(format!("iterator {}", std::mem::size_of::<sys::fur_map_iterator>()));
         here.push(format!("ticket {}", std::mem::size_of::<sys::fur_ticket>()));
@@ -770,10 +856,11 @@ mod tests {
                 $(here.push(format!("FUR_{} {}", stringify!($name), code::$name));)*
             };
         }
-        codes!(EINVAL ESYS ENOENT EEXIST ENOTHEAP EVERSION ECORRUPT EBUSY EADDRESS ENOSPC ETHREADS ENESTED ENOTX ERANGE ETOOBIG EABORTED EIO ENOMEM EFREE EFORK EREADONLY);
+        codes!(EINVAL ESYS ENOENT EEXIST ENOTHEAP EVERSION ECORRUPT EBUSY EADDRESS ENOSPC ETHREADS ENESTED ENOTX ERANGE ETOOBIG EABORTED EIO ENOMEM EFREE EFORK EREADONLY ETOOOLD);
         here.push(format!("FUR_OPEN_OR_CREATE {}", sys::FUR_OPEN_OR_CREATE));
         here.push(format!("info.heap_bytes {}", std::mem::offset_of!(sys::fur_info, heap_bytes)));
         here.push(format!("FUR_PM_SYNC {}", Pm::Sync as c_int));
+        here.push(format!("FUR_MAP_BEHIND {}", sys::FUR_MAP_BEHIND));
         for line in here {
             assert!(there.lines().any(|l| l == line), "C has no '{}'", line);
         }

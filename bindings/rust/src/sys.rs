@@ -10,6 +10,7 @@ pub enum fur_thread {}
 pub enum fur_ro {}
 pub enum fur_update {}
 pub enum fur_map {}
+pub enum fur_snapshot {}
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,7 @@ pub const FUR_MAP_FIRST: c_int = 0;
 pub const FUR_MAP_LAST: c_int = 1;
 pub const FUR_MAP_AT: c_int = 2;
 pub const FUR_MAP_FROM: c_int = 3;
+pub const FUR_MAP_BEHIND: c_int = 4;
 
 #[repr(C)]
 #[derive(Clone)]
@@ -52,6 +54,7 @@ pub struct fur_options {
     pub async_ms: u32,
     pub max_bytes: u64,
     pub debug: u64,
+    pub snapshot_bytes: u64,
 }
 
 #[repr(C)]
@@ -106,6 +109,34 @@ extern "C" {
     pub fn fur_abort(update: *mut fur_update) -> c_int;
     pub fn fur_wait(thread: *mut fur_thread, ticket: fur_ticket) -> c_int;
     pub fn fur_sync(heap: *mut fur_heap) -> c_int;
+
+    pub fn fur_snapshot_begin(thread: *mut fur_thread, snapshot: Out<fur_snapshot>) -> c_int;
+    pub fn fur_snapshot_end(snapshot: *mut fur_snapshot) -> c_int;
+    pub fn fur_map_size_at(
+        thread: *mut fur_thread,
+        snapshot: *mut fur_snapshot,
+        map: *const fur_map,
+        size: *mut u64,
+    ) -> c_int;
+    pub fn fur_map_get_at(
+        thread: *mut fur_thread,
+        snapshot: *mut fur_snapshot,
+        map: *const fur_map,
+        key: *const u8,
+        key_bytes: usize,
+        value: *mut u8,
+        bytes: *mut usize,
+    ) -> c_int;
+    pub fn fur_map_copy_at(
+        thread: *mut fur_thread,
+        snapshot: *mut fur_snapshot,
+        map: *const fur_map,
+        place: c_int,
+        key: *const u8,
+        key_bytes: usize,
+        entries: *mut u8,
+        bytes: *mut usize,
+    ) -> c_int;
 
     pub fn fur_map_root(
         thread: *mut fur_thread,

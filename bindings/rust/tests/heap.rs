@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Maps against std's, threads, kills, and mistakes.
 
-use libfur::{Durable, Error, Heap, Options, Pm, Ticket};
+use libfur::{Durable, Error, Heap, Options, Pm, Snapshot, Ticket};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
@@ -490,4 +490,173 @@ fn printed_updates_survive_a_kill() {
         })
         .unwrap();
     }
+}
+
+macro_rules! snapshot_test {
+    ($test:ident, $map:ident) => {
+        #[test]
+        fn $test() {
+            let place = Place::new();
+            let heap = Heap::create(&place.0, &options()).unwrap();
+            let me = heap.register().unwrap();
+            let map = me.$map("map").unwrap();
+            let mut chance = Chance(std::process::id() as u64);
+            let mut model = BTreeMap::new();
+            let mut kept: Vec<(Snapshot, BTreeMap<Vec<u8>, Vec<u8>>)> = Vec::new();
+            for round in 0..60 {
+                for _ in 0..20 {
+                    let key = key(chance.below(300));
+                    let value = vec![b'v'; chance.below(600) as usize];
+                    me.update(|tx| {
+                        if chance.below(3) == 0 {
+                            model.remove(&key);
+                            map.remove(tx, &key)
+                        } else {
+                            model.insert(key.clone(), value.clone());
+                            map.put(tx, &key, &value)
+                        }
+                    })
+                    .unwrap();
+                }
+                if round % 5 == 0 {
+                    kept.push((me.snapshot().unwrap(), model.clone()));
+                }
+                if kept.len() > 4 {
+                    kept.swap_remove(chance.below(5) as usize);
+                }
+                for (snapshot, then) in &kept {
+                    let view = snapshot.view(&me);
+                    let found: BTreeMap<_, _> =
+                        map.iter_copy(view).unwrap().map(Result::unwrap).collect();
+                    assert_eq!(&found, then);
+                    assert_eq!(map.len(&view).unwrap(), then.len() as u64);
+                    let key = key(chance.below(300));
+                    assert_eq!(map.get_copy(&view, &key).unwrap().as_ref(), then.get(&key));
+                    assert_eq!(map.contains_key(&view, &key).unwrap(), then.contains_key(&key));
+                }
+            }
+        }
+    };
+}
+snapshot_test!(snapshots_of_a_hash_map_show_what_there_was, hash_map);
+snapshot_test!(snapshots_of_an_ordered_map_show_what_there_was, ordered_map);
+
+#[test]
+fn a_walk_through_a_snapshot_goes_on_beside_updates() {
+    let place = Place::new();
+    let heap = Heap::create(&place.0, &options()).unwrap();
+    let me = heap.register().unwrap();
+    let (hash, ordered) = (me.hash_map("hash").unwrap(), me.ordered_map("ordered").unwrap());
+    let keys: Vec<_> = (0..3000u32).map(|n| n.to_be_bytes().to_vec()).collect();
+    let value = |n: usize| vec![b'v'; n % 60 + if n % 700 == 0 { 70_000 } else { 0 }];
+    for (n, key) in keys.iter().enumerate() {
+        me.update(|tx| {
+            hash.put(tx, key, &value(n))?;
+            ordered.put(tx, key, &value(n))
+        })
+        .unwrap();
+    }
+    let then = me.snapshot().unwrap();
+    let view = then.view(&me);
+    assert_eq!(ordered.first_from(&view, &keys[9]).unwrap().unwrap().1, value(9));
+    assert_eq!(ordered.last_copy(&view).unwrap().unwrap(), (keys[2999].clone(), value(2999)));
+    for (n, entry) in ordered.range_from_copy(view, &keys[5]).unwrap().enumerate() {
+        assert_eq!(entry.unwrap(), (keys[n + 5].clone(), value(n + 5)));
+        me.update(|tx| ordered.remove(tx, &keys[2999 - n])).unwrap();
+    }
+    assert_eq!(me.read(|tx| ordered.len(tx)).unwrap(), 5);
+    // Next to another thread's updates, and by two threads.
+    std::thread::scope(|scope| {
+        let (heap, keys, then) = (&heap, &keys, &then);
+        scope.spawn(move || {
+            let me = heap.register().unwrap();
+            for key in keys {
+                me.update(|tx| hash.put(tx, key, b"new")).unwrap();
+            }
+        });
+        for _ in 0..2 {
+            scope.spawn(move || {
+                let me = heap.register().unwrap();
+                let mut found: Vec<_> =
+                    hash.iter_copy(then.view(&me)).unwrap().map(Result::unwrap).collect();
+                found.sort();
+                assert!(found.iter().map(|(key, _)| key).eq(keys));
+                assert!(found.iter().enumerate().all(|(n, (_, v))| *v == value(n)));
+            });
+        }
+    });
+}
+
+#[test]
+fn a_snapshot_that_is_too_old_is_an_error() {
+    let place = Place::new();
+    let heap = Heap::create(&place.0, &options().snapshot_bytes(1)).unwrap();
+    let me = heap.register().unwrap();
+    let map = me.ordered_map("map").unwrap();
+    let fill = |with: u8| {
+        for n in 0..3000u32 {
+            me.update(|tx| map.put(tx, &n.to_be_bytes(), &[with; 64])).unwrap();
+        }
+    };
+    fill(0);
+    let then = me.snapshot().unwrap();
+    let mut walk = map.iter_copy(then.view(&me)).unwrap();
+    assert_eq!(walk.next().unwrap().unwrap().1, [0; 64]);
+    fill(1);
+    // What it has copied already is as it was; then it fails, and ends.
+    let rest: Vec<_> = walk.by_ref().collect();
+    let (last, before) = rest.split_last().unwrap();
+    assert!(before.iter().all(|entry| entry.as_ref().unwrap().1 == [0; 64]));
+    assert_eq!(last.as_ref().unwrap_err().code(), libfur::code::ETOOOLD);
+    assert!(walk.next().is_none());
+    let error = map.get_copy(&then.view(&me), b"k").unwrap_err();
+    assert_eq!(error.code(), libfur::code::ETOOOLD);
+    assert!(error.to_string().contains("snapshot_bytes"), "{}", error);
+    drop(then);
+    let now = me.snapshot().unwrap();
+    assert_eq!(map.len(&now.view(&me)).unwrap(), 3000);
+}
+
+#[test]
+fn snapshots_end() {
+    let (place, other) = (Place::new(), Place::new());
+    let heap = Heap::create(&place.0, &options()).unwrap();
+    let heap_2 = Heap::create(&other.0, &options()).unwrap();
+    let me = heap.register().unwrap();
+    let map = me.hash_map("map").unwrap();
+    let map_2 = heap_2.register().unwrap().hash_map("map").unwrap();
+    let mut all: Vec<_> = (0..64).map(|_| me.snapshot().unwrap()).collect();
+    assert_eq!(me.snapshot().unwrap_err().code(), libfur::code::EBUSY);
+    // Inside a transaction a snapshot is neither begun nor read; one that is dropped ends after it.
+    for _ in 0..3 {
+        let then = all.pop().unwrap();
+        me.read(|_| {
+            assert_eq!(me.snapshot().unwrap_err().code(), libfur::code::ENESTED);
+            let error = map.len(&then.view(&me)).unwrap_err();
+            assert_eq!(error.code(), libfur::code::ENESTED);
+            drop(then);
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+        all.push(me.snapshot().unwrap());
+        let then = all.pop().unwrap();
+        let failed = me.update(|_| {
+            drop(then);
+            Err::<(), _>(Box::<dyn std::error::Error>::from("undo"))
+        });
+        assert!(failed.is_err());
+        all.push(me.snapshot().unwrap());
+    }
+    // In any thread.
+    std::thread::scope(|scope| {
+        let then = all.pop().unwrap();
+        scope.spawn(move || drop(then));
+    });
+    all.push(me.snapshot().unwrap());
+    assert!(map_2.len(&all[0].view(&me)).unwrap_err().to_string().contains("another heap"));
+    let later = me.hash_map("later").unwrap();
+    let error = later.len(&all[0].view(&me)).unwrap_err();
+    assert_eq!(error.code(), libfur::code::EINVAL);
+    drop(all);
+    heap.close().unwrap();
 }
