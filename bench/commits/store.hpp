@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * store.hpp - one database of the commits benchmark: libfur or another one.
+ * store.hpp - one database of the benchmarks of commits and of snapshots: libfur or another one.
  */
 #ifndef COMMITS_STORE_HPP
 #define COMMITS_STORE_HPP
@@ -20,7 +20,8 @@ struct Shape {
 	uint64_t keys = 10000;
 	uint64_t bytes = 64; /* of a value */
 	unsigned threads = 1, async_ms = 10;
-	uint64_t ring_slots = 0; /* of libfur; 0: its default */
+	uint64_t ring_slots = 0;         /* of libfur; 0: its default */
+	uint64_t most_bytes = 256 << 20; /* to which LMDB's file may grow */
 };
 
 /* A database that maps the keys [0, keys) to values, in files of its own in the directory. */
@@ -32,6 +33,13 @@ public:
 	 * power cannot lose it, or could not lose it once sync() has returned. */
 	using Put = std::function<void(uint64_t key, const void *value)>;
 	virtual Put connect() = 0;
+	/* A thread's long read: all keys in the database's order and their values, as of one
+	 * instant, in one transaction.  Returns how many.  Call it in the thread that reads. */
+	using Read = std::function<uint64_t()>;
+	virtual Read reader()
+	{
+		throw std::logic_error("this store has no long read");
+	}
 	/* Make all that was put before durable. */
 	virtual void sync() {}
 	/* How it is configured, for the result. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stores.cpp - the databases of the commits benchmark.  Each but `fur-async` and `fur-emulated`
- * makes every commit durable by itself before it returns, and has the fastest settings that allow
- * that.
+ * stores.cpp - the databases of the benchmarks of commits and of snapshots.  Each but `fur-async`
+ * and `fur-emulated` makes every commit durable by itself before it returns, and has the fastest
+ * settings that allow that.
  */
 #include "store.hpp"
 
@@ -28,6 +28,14 @@ namespace commits
 
 namespace
 {
+
+/* Load the first and the last word of a value, as a program that uses it would. */
+[[maybe_unused]] void touch(const void *value, uint64_t bytes)
+{
+	const auto *at = static_cast<const volatile char *>(value);
+	if (bytes)
+		(void)at[0], (void)at[bytes - 1];
+}
 
 /* The least that a durable commit costs: one pwrite() of a record and one fdatasync(), by each
  * thread for itself. */
@@ -184,6 +192,11 @@ public:
 			c->put("UPDATE t SET v = ? WHERE k = ?", key, value, bytes_);
 		};
 	}
+	Read reader() override
+	{
+		auto c = std::make_shared<Connection>(path_);
+		return [c] { return c->read_all("SELECT k, v FROM t ORDER BY k"); };
+	}
 	std::string settings() const override
 	{
 		return std::string("SQLite ") + sqlite3_libversion() +
@@ -214,18 +227,36 @@ private:
 		}
 		void put(const char *sql, uint64_t key, const void *value, uint64_t bytes)
 		{
-			if (!statement_)
-				must(sqlite3_prepare_v2(db_, sql, -1, &statement_, nullptr) ==
-				                SQLITE_OK,
-				        sql, sqlite3_errmsg(db_));
+			prepare(sql);
 			sqlite3_bind_blob(
 			        statement_, 1, value, static_cast<int>(bytes), SQLITE_STATIC);
 			sqlite3_bind_int64(statement_, 2, static_cast<int64_t>(key));
 			must(sqlite3_step(statement_) == SQLITE_DONE, sql, sqlite3_errmsg(db_));
 			sqlite3_reset(statement_);
 		}
+		/* The statement is a read transaction. */
+		uint64_t read_all(const char *sql)
+		{
+			prepare(sql);
+			uint64_t rows = 0;
+			int result;
+			for (; (result = sqlite3_step(statement_)) == SQLITE_ROW; rows++)
+				touch(sqlite3_column_blob(statement_, 1),
+				        static_cast<uint64_t>(sqlite3_column_bytes(statement_, 1)));
+			must(result == SQLITE_DONE, sql, sqlite3_errmsg(db_));
+			sqlite3_reset(statement_);
+			return rows;
+		}
 
 	private:
+		/* A connection has one statement. */
+		void prepare(const char *sql)
+		{
+			if (!statement_)
+				must(sqlite3_prepare_v2(db_, sql, -1, &statement_, nullptr) ==
+				                SQLITE_OK,
+				        sql, sqlite3_errmsg(db_));
+		}
 		sqlite3 *db_ = nullptr;
 		sqlite3_stmt *statement_ = nullptr;
 	};
@@ -242,7 +273,7 @@ public:
 	{
 		const std::string path = s.directory + "/lmdb";
 		must(mdb_env_create(&env_) == 0, "mdb_env_create", "no memory");
-		mdb_env_set_mapsize(env_, uint64_t(256) << 20);
+		mdb_env_set_mapsize(env_, s.most_bytes);
 		check(mdb_env_open(env_, path.c_str(), MDB_NOSUBDIR, 0600), "mdb_env_open");
 		MDB_txn *txn;
 		check(mdb_txn_begin(env_, nullptr, 0, &txn), "mdb_txn_begin");
@@ -263,6 +294,24 @@ public:
 			check(mdb_txn_begin(env_, nullptr, 0, &txn), "mdb_txn_begin");
 			put(txn, key, value);
 			check(mdb_txn_commit(txn), "mdb_txn_commit");
+		};
+	}
+	Read reader() override
+	{
+		return [this] {
+			MDB_txn *txn;
+			MDB_cursor *cursor;
+			check(mdb_txn_begin(env_, nullptr, MDB_RDONLY, &txn), "mdb_txn_begin");
+			check(mdb_cursor_open(txn, dbi_, &cursor), "mdb_cursor_open");
+			uint64_t entries = 0;
+			MDB_val k, v;
+			int error;
+			for (; (error = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0; entries++)
+				touch(v.mv_data, v.mv_size);
+			mdb_cursor_close(cursor);
+			mdb_txn_abort(txn);
+			check(error == MDB_NOTFOUND ? 0 : error, "mdb_cursor_get");
+			return entries;
 		};
 	}
 	std::string settings() const override
@@ -299,6 +348,7 @@ public:
 		char *error = nullptr;
 		db_ = rocksdb_open(options_, (s.directory + "/rocksdb").c_str(), &error);
 		must(!error, "rocksdb_open", error ? error : "");
+		fill(s.keys);
 	}
 	~Rocksdb() override
 	{
@@ -315,12 +365,50 @@ public:
 			must(!error, "rocksdb_put", error ? error : "");
 		};
 	}
+	Read reader() override
+	{
+		return [this] {
+			rocksdb_readoptions_t *all = rocksdb_readoptions_create();
+			/* It shows the state of this instant. */
+			rocksdb_iterator_t *at = rocksdb_create_iterator(db_, all);
+			uint64_t entries = 0;
+			for (rocksdb_iter_seek_to_first(at); rocksdb_iter_valid(at); entries++) {
+				size_t bytes;
+				const char *value = rocksdb_iter_value(at, &bytes);
+				touch(value, bytes);
+				rocksdb_iter_next(at);
+			}
+			char *error = nullptr;
+			rocksdb_iter_get_error(at, &error);
+			rocksdb_iter_destroy(at);
+			rocksdb_readoptions_destroy(all);
+			must(!error, "rocksdb_iter_next", error ? error : "");
+			return entries;
+		};
+	}
 	std::string settings() const override
 	{
 		return "WriteOptions::sync";
 	}
 
 private:
+	void fill(uint64_t keys)
+	{
+		enum : uint64_t { BATCH = 4096 };
+		const std::string value(bytes_, 'x');
+		rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+		for (uint64_t k = 0; k < keys; k++) {
+			rocksdb_writebatch_put(batch, reinterpret_cast<const char *>(&k), sizeof k,
+			        value.data(), value.size());
+			if ((k + 1) % BATCH && k + 1 < keys)
+				continue;
+			char *error = nullptr;
+			rocksdb_write(db_, durable_, batch, &error);
+			must(!error, "rocksdb_write", error ? error : "");
+			rocksdb_writebatch_clear(batch);
+		}
+		rocksdb_writebatch_destroy(batch);
+	}
 	uint64_t bytes_;
 	rocksdb_options_t *options_;
 	rocksdb_writeoptions_t *durable_;
