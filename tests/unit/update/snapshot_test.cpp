@@ -537,10 +537,12 @@ TEST_F(Snapshots, AbandonedBody_LeavesTheSnapshotInUseByNone)
 	fur::Snapshot snapshot(self_);
 	other_.run([&](fur_thread *t) {
 		static jmp_buf out;
-		if (!setjmp(out))
-			ADD_FAILURE() << fur_snapshot_run(
+		if (!setjmp(out)) {
+			const int ended = fur_snapshot_run(
 			        t, snapshot.get(), [](fur_reader *, void *) { longjmp(out, 1); },
 			        nullptr, nullptr);
+			ADD_FAILURE() << ended;
+		}
 		EXPECT_EQ(fur_snapshot_end(snapshot.get()), FUR_ENESTED);
 		EXPECT_EQ(fur_thread_abandon(t), 0);
 	});
