@@ -7,6 +7,7 @@
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
 #include "../../tools/common/random.hpp"
+#include "../common/output.hpp"
 #include "../common/processor.hpp"
 #include "../common/round_trip.hpp"
 #include "store.hpp"
@@ -99,34 +100,18 @@ tools::Json machine()
 	        {"system", std::string(system.sysname) + " " + system.release}};
 }
 
-/* A directory of the run's own, removed at the end.  `option` names the parent. */
-class Directory
+/* Make a directory of the run's own in `parent`, which `option` names.  Returns: its path. */
+std::string make_directory(const std::string &option, const std::string &parent)
 {
-public:
-	Directory(const std::string &option, const std::string &parent)
-	{
-		const std::string given = option + " " + parent + ": ";
-		if (!std::filesystem::is_directory(parent))
-			throw tools::WrongUsage(given + "name a directory");
-		path_ = parent + "/commits-XXXXXX";
-		if (!mkdtemp(path_.data()))
-			throw tools::WrongUsage(given + strerror(errno) +
-			                        ": name a directory that you can write to");
-	}
-	~Directory()
-	{
-		std::error_code ignored;
-		std::filesystem::remove_all(path_, ignored);
-	}
-	Directory(const Directory &) = delete;
-	const std::string &path() const
-	{
-		return path_;
-	}
-
-private:
-	std::string path_;
-};
+	const std::string given = option + " " + parent + ": ";
+	if (!std::filesystem::is_directory(parent))
+		throw tools::WrongUsage(given + "name a directory");
+	std::string path = parent + "/commits-XXXXXX";
+	if (!mkdtemp(path.data()))
+		throw tools::WrongUsage(
+		        given + strerror(errno) + ": name a directory that you can write to");
+	return path;
+}
 
 void refuse_memory(const std::string &directory)
 {
@@ -331,27 +316,15 @@ Rates measure_all(const Settings &s, const std::vector<System> &systems,
 	return rates;
 }
 
-void write_json(const std::string &file, const tools::Json &out)
-{
-	if (file == "-") {
-		std::cout << out.dump(2) << "\n";
-		return;
-	}
-	std::ofstream to(file);
-	to << out.dump(2) << "\n" << std::flush;
-	if (!to)
-		throw std::runtime_error("cannot write " + file + ": " + strerror(errno));
-}
-
 void run(Settings &s)
 {
 	const std::vector<unsigned> threads = numbers_of(s.threads);
 	const std::vector<System> some = chosen(s.only);
 	refuse_memory(s.shape.directory);
-	Directory disk("--dir", s.shape.directory);
-	std::optional<Directory> memory;
+	const bench::Directory disk(make_directory("--dir", s.shape.directory));
+	std::optional<bench::Directory> memory;
 	if (std::any_of(some.begin(), some.end(), [](const System &x) { return x.in_memory; }))
-		memory.emplace("--memory", s.shape.memory);
+		memory.emplace(make_directory("--memory", s.shape.memory));
 	tools::Json out = {{"machine", machine()}, {"busy_processes", s.busy},
 	                    {"keys", s.shape.keys}, {"value_bytes", s.shape.bytes},
 	                    {"seconds", s.seconds}},
@@ -365,7 +338,7 @@ void run(Settings &s)
 	const Rates rates = measure_all(s, some, threads, out);
 	out["results"] = results_of(rates, mounts);
 	if (!s.json.empty())
-		write_json(s.json, out);
+		bench::write_json(s.json, out);
 	if (s.json != "-")
 		std::cout << mounts[some[0].name].dump() << "\n", print_table(rates, some, threads);
 }

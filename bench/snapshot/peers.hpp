@@ -7,6 +7,7 @@
 #define BENCH_SNAPSHOT_PEERS_HPP
 
 #include "../../tools/common/json.hpp"
+#include "../common/output.hpp"
 #include "../common/round_trip.hpp"
 #include "fur_map.hpp"
 
@@ -42,35 +43,19 @@ inline double bytes_of(const std::string &path)
 	return blocks * 512;
 }
 
-/* A directory for the databases, removed at the end. */
-class Directory
+/* Make a directory for the databases.  Returns: its path. */
+inline std::string make_directory(const std::string &path)
 {
-public:
-	explicit Directory(const std::string &path) : path_(path)
-	{
-		if (!std::filesystem::create_directory(path))
-			throw std::runtime_error(path + ": the directory exists: remove it");
-	}
-	~Directory()
-	{
-		std::error_code ignored;
-		std::filesystem::remove_all(path_, ignored);
-	}
-	Directory(const Directory &) = delete;
-	const std::string &path() const
-	{
-		return path_;
-	}
-
-private:
-	std::string path_;
-};
+	if (!std::filesystem::create_directory(path))
+		throw std::runtime_error(path + ": the directory exists: remove it");
+	return path;
+}
 
 class Peers
 {
 public:
 	Peers(const Settings &s, const Keys &keys, FurStore &fur)
-	    : s_(s), keys_(keys), fur_(fur), directory_(s.path + ".peers")
+	    : s_(s), keys_(keys), fur_(fur), directory_(make_directory(s.path + ".peers"))
 	{
 		systems_.push_back({"libfur", s.path, &fur, nullptr, {}});
 		commits::Shape shape;
@@ -208,7 +193,7 @@ private:
 	const Settings &s_;
 	const Keys &keys_;
 	FurStore &fur_;
-	Directory directory_;
+	bench::Directory directory_;
 	std::vector<System> systems_;
 };
 

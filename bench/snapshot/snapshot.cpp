@@ -6,6 +6,7 @@
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
 #include "../common/histogram.hpp"
+#include "../common/output.hpp"
 #include "../common/processor.hpp"
 #include "../common/round_trip.hpp"
 #include "fur_map.hpp"
@@ -287,18 +288,6 @@ void Benchmark::print() const
 	printf("%s\n", verified_ ? "verified" : "NOT verified: a snapshot has changed");
 }
 
-void write_json(const std::string &file, const tools::Json &out)
-{
-	if (file == "-") {
-		std::cout << out.dump(2) << "\n";
-		return;
-	}
-	std::ofstream to(file);
-	to << out.dump(2) << "\n" << std::flush;
-	if (!to)
-		throw std::runtime_error("cannot write " + file + ": " + strerror(errno));
-}
-
 int run(const Settings &s)
 {
 	if (s.peers && databases().empty())
@@ -310,7 +299,7 @@ int run(const Settings &s)
 	if (s.json != "-")
 		benchmark.print();
 	if (!s.json.empty())
-		write_json(s.json, benchmark.json());
+		bench::write_json(s.json, benchmark.json());
 	return verified ? 0 : 1;
 }
 

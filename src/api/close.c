@@ -64,8 +64,7 @@ static int close_heap(struct fur_heap *heap)
 	if (error)
 		return fur_fail(error,
 		        "a thread has a transaction open on this heap, or a snapshot of it is "
-		        "open: end it, "
-		        "then close; "
+		        "open: end it, then close; "
 		        "fur_thread_abandon() ends one that was left by return or longjmp");
 	if (!engine_forked(&heap->engine))
 		error = replay_rest(&heap->durability);

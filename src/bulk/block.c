@@ -57,8 +57,9 @@ int bulk_block_take(struct fur_thread *t, uint64_t bytes, struct bulk_block *blo
 		 * stored shows them.  Later snapshots see a block that is the bulk update's. */
 		if (images_wanted(t->engine))
 			images_save(t, at, bytes);
-	} else
+	} else {
 		tx_fail(tx, FUR_ENOSPC);
+	}
 	if ((error = update_commit(tx)))
 		return error;
 	*block = (struct bulk_block){offset, bytes, t->durability->image + offset};

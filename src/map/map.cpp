@@ -859,20 +859,28 @@ FUR_API int fur_map_view(const fur_map_iterator *it, fur_map_bytes *key, fur_map
 	});
 }
 
+/* fur_map_find_root() and fur_map_find_root_at(): run(body) runs body(tx) in a transaction. */
+template <class Run>
+int find_named_root(const char *function, fur_thread *thread, const char *name, fur_map_kind kind,
+        fur_map **map, Run run)
+{
+	if (!map)
+		return fur_fail(FUR_EINVAL, "%s: map must not be NULL", function);
+	*map = nullptr;
+	if (int error = check_name(thread, name, function))
+		return error;
+	if (!is_kind(kind))
+		return refuse_kind(function, kind);
+	NamedRoot root{};
+	const int found = run([&](auto *tx) { return +(find_root(tx, name, root) != nullptr); });
+	return found == 1 ? check_root(root, name, kind, map) : found;
+}
+
 FUR_API int fur_map_find_root(
         fur_thread *thread, const char *name, fur_map_kind kind, fur_map **map)
 {
-	if (!map)
-		return fur_fail(FUR_EINVAL, "%s: map must not be NULL", __func__);
-	*map = nullptr;
-	if (int error = check_name(thread, name, __func__))
-		return error;
-	if (!is_kind(kind))
-		return refuse_kind(__func__, kind);
-	NamedRoot root{};
-	const int found =
-	        read_one(thread, [&](auto *tx) { return +(find_root(tx, name, root) != nullptr); });
-	return found == 1 ? check_root(root, name, kind, map) : found;
+	return find_named_root(__func__, thread, name, kind, map,
+	        [thread](auto body) { return read_one(thread, body); });
 }
 
 FUR_API int fur_map_root(fur_thread *thread, const char *name, fur_map_kind kind, fur_map **map)
@@ -1079,17 +1087,8 @@ int copy_from(
 FUR_API int fur_map_find_root_at(fur_thread *thread, fur_snapshot *snapshot, const char *name,
         fur_map_kind kind, fur_map **map)
 {
-	if (!map)
-		return fur_fail(FUR_EINVAL, "%s: map must not be NULL", __func__);
-	*map = nullptr;
-	if (int error = check_name(thread, name, __func__))
-		return error;
-	if (!is_kind(kind))
-		return refuse_kind(__func__, kind);
-	NamedRoot root{};
-	const int found = read_at(thread, snapshot,
-	        [&](auto *tx) { return +(find_root(tx, name, root) != nullptr); });
-	return found == 1 ? check_root(root, name, kind, map) : found;
+	return find_named_root(__func__, thread, name, kind, map,
+	        [=](auto body) { return read_at(thread, snapshot, body); });
 }
 
 FUR_API int fur_map_size_at(

@@ -156,8 +156,7 @@ static void free_older_than(struct images *m, uint64_t oldest)
 
 /* No snapshot is open, and no thread saves.  The caller has the turn.
  * Returns: how many images the caller is to give back to the kernel; 0: they stay, with numbers
- *          that
- * are older than those of the next snapshots. */
+ *          that are older than those of the next snapshots. */
 static uint64_t free_all(struct engine *e)
 {
 	struct images *m = e->images;

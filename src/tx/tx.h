@@ -137,7 +137,7 @@ enum {
 	/* The commit of a bulk update: its stores are in the log and not in the write set, so it
 	 * publishes alone */
 	TX_BULK = 64,
-	/* In place, while a snapshot is open: each store saves the line (stm/images.h) */
+	/* In place and in hardware, while a snapshot is open: images_look() (stm/images.h) */
 	TX_IMAGES = 128
 };
 

@@ -116,8 +116,8 @@ void fresh_store(struct fur_update *tx, void *to, const void *from, uint64_t byt
 	uint8_t *at = to;
 	struct fresh_block *b = find_fresh(&t->fresh, at);
 	FUR_ASSERT(b && at + bytes <= b->end);
-	if (images_wanted(
-	            t->engine)) /* INV-SN1: a snapshot may see the chunks as they were in use */
+	/* INV-SN1: a snapshot may see the chunks as they were in use. */
+	if (images_wanted(t->engine))
 		images_save(t, at, bytes);
 	redo_store_words(tx_writable(tx, at), from, bytes);
 	b->low = at < b->low ? at : b->low;
