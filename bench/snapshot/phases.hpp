@@ -133,6 +133,7 @@ public:
 		for (const Count &c : counts_)
 			while (c.updates == 0 && !c.failure)
 				sleep_for(0.0005);
+		all_have_begun_ = true;
 		sleep_for(threads ? std::min(s.seconds / 10, 0.1) : 0);
 	}
 	~Writers()
@@ -174,6 +175,10 @@ private:
 				value[0] = random.next();
 				put(keys.draw(random), value.data());
 				mine.updates.store(mine.updates + 1, std::memory_order_relaxed);
+				/* Who goes on at once can keep another from its first update for as
+				 * long as SQLite waits for its lock. */
+				while (!all_have_begun_ && !stop_)
+					sleep_for(0.0005);
 			}
 		} catch (...) {
 			mine.thrown = std::current_exception();
@@ -188,7 +193,7 @@ private:
 		threads_.clear();
 	}
 
-	std::atomic<bool> stop_{false};
+	std::atomic<bool> stop_{false}, all_have_begun_{false};
 	std::vector<Count> counts_;
 	std::vector<std::thread> threads_;
 };
