@@ -7,6 +7,19 @@
 
 #define SHOW(member)    printf(#member " %zu\n", offsetof(struct fur_options, member))
 #define SHOW_CODE(code) printf(#code " %d\n", code)
+#define SHOW_LOOKUP(member)                                                                        \
+	printf("lookup." #member " %zu\n", offsetof(struct fur_map_lookup, member))
+
+static void show_lookup(void)
+{
+	SHOW_LOOKUP(key);
+	SHOW_LOOKUP(key_bytes);
+	SHOW_LOOKUP(value);
+	SHOW_LOOKUP(room);
+	SHOW_LOOKUP(bytes);
+	SHOW_LOOKUP(found);
+	printf("lookup %zu\n", sizeof(struct fur_map_lookup));
+}
 
 int main(void)
 {
@@ -61,5 +74,6 @@ int main(void)
 	printf("info.heap_bytes %zu\n", offsetof(struct fur_info, heap_bytes));
 	printf("FUR_MAP_BEHIND %d\nFUR_MAP_BEFORE %d\n", FUR_MAP_BEHIND, FUR_MAP_BEFORE);
 	printf("ticket %zu\n", sizeof(fur_ticket));
+	show_lookup();
 	return 0;
 }

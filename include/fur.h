@@ -768,6 +768,11 @@ FUR_API void fur_set_root(fur_update *update, unsigned index, const void *value)
  * fur_read - void fur_read(tx, void *to, const void *from, size_t bytes): read any number of bytes.
  *     `tx` as for fur_load.  Its counterpart is fur_write().
  *
+ * fur_prefetch - void fur_prefetch(tx, const void *p, size_t bytes): ask the processor for `bytes`
+ *     bytes at p, which the transaction is about to load, and go on.  For code that looks for
+ *     several things at once, as get_many() of the C++ maps does: each waits for memory while the
+ *     others go on.  It changes nothing but speed; `tx` as for fur_load, and p may be any address.
+ *
  * fur_root - void *fur_root(tx, unsigned index): read a root, as fur_load() reads a word.
  *     Returns: NULL for a root that was never set, and for an index that is not below FUR_ROOTS.
  *

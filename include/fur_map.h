@@ -155,6 +155,28 @@ FUR_API FUR_MUST_USE int fur_map_get_reader(fur_reader *reader, const fur_map *m
 FUR_API FUR_MUST_USE int fur_map_get_update(fur_update *update, const fur_map *map, const void *key,
         size_t key_bytes, void *value, size_t *bytes);
 
+/* A key to look up, and what was found. */
+struct fur_map_lookup {
+	const void *key;
+	size_t key_bytes;
+	void *value;  /* a copy of the value, as far as there is room */
+	size_t room;  /* in bytes */
+	size_t bytes; /* set: the size of the value, which may be more; 0 if there is no such key */
+	int found;    /* set: 1, or 0 if there is no such key */
+};
+
+/* fur_map_get_many_ro, fur_map_get_many_reader, fur_map_get_many_update - fur_map_get_many(tx, map,
+ * struct fur_map_lookup *lookups, size_t n): look for n keys at once.  In a map that is larger than
+ * the processor's caches a search waits for memory at each level; here up to 16 wait together.
+ * Returns: how many of the keys are there; a key that is given twice counts twice.
+ * Errors:  FUR_EINVAL also if n is more than INT_MAX; then nothing is looked up. */
+FUR_API FUR_MUST_USE int fur_map_get_many_ro(
+        fur_ro *ro, const fur_map *map, struct fur_map_lookup *lookups, size_t n);
+FUR_API FUR_MUST_USE int fur_map_get_many_reader(
+        fur_reader *reader, const fur_map *map, struct fur_map_lookup *lookups, size_t n);
+FUR_API FUR_MUST_USE int fur_map_get_many_update(
+        fur_update *update, const fur_map *map, struct fur_map_lookup *lookups, size_t n);
+
 /* An entry of a map, or the end behind the last one.  It is valid until its transaction ends or
  * changes the map.  Its contents are libfur's. */
 struct fur_map_iterator {
@@ -237,6 +259,15 @@ FUR_API FUR_MUST_USE int fur_map_remove_one(
 FUR_API FUR_MUST_USE int fur_map_get_one(fur_thread *thread, const fur_map *map, const void *key,
         size_t key_bytes, void *value, size_t *bytes);
 
+/* fur_map_get_many_one - fur_map_get_many() in a read-only transaction of its own, as
+ * fur_map_get_one().
+ * Durable: what it has read, before return.
+ * Returns: how many of the keys are there.
+ * Errors:  those of fur_map_get_many(); FUR_ENESTED inside a transaction; those of fur_begin_ro()
+ *          and fur_end_ro(). */
+FUR_API FUR_MUST_USE int fur_map_get_many_one(
+        fur_thread *thread, const fur_map *map, struct fur_map_lookup *lookups, size_t n);
+
 /* fur_map_destroy_root - free the heap's map of that name, of either kind, with all its entries,
  * and forget the name, in one update.  fur_map_clear() says when that does not fit the log.
  * Visible: atomically, before return.   Durable: before return.
@@ -269,6 +300,12 @@ FUR_API FUR_MUST_USE int fur_map_size_at(
  *          have been written to. */
 FUR_API FUR_MUST_USE int fur_map_get_at(fur_thread *thread, fur_snapshot *snapshot,
         const fur_map *map, const void *key, size_t key_bytes, void *value, size_t *bytes);
+
+/* fur_map_get_many_at - fur_map_get_many() of the values that the keys had then.
+ * Returns: how many of the keys were there.
+ * Errors:  those of fur_map_get_many() and fur_snapshot_run(); as fur_map_get_at(). */
+FUR_API FUR_MUST_USE int fur_map_get_many_at(fur_thread *thread, fur_snapshot *snapshot,
+        const fur_map *map, struct fur_map_lookup *lookups, size_t n);
 
 /* fur_map_copy_at - copy as many entries as there is room for, from the place `where` on: towards
  * smaller keys from FUR_MAP_LAST, FUR_MAP_FLOOR and FUR_MAP_BEFORE, and towards larger ones from
@@ -314,6 +351,18 @@ inline int fur_map_get(fur_update *tx, const fur_map *map, const void *key, size
 {
 	return fur_map_get_update(tx, map, key, key_bytes, value, bytes);
 }
+inline int fur_map_get_many(fur_ro *tx, const fur_map *map, fur_map_lookup *lookups, size_t n)
+{
+	return fur_map_get_many_ro(tx, map, lookups, n);
+}
+inline int fur_map_get_many(fur_reader *tx, const fur_map *map, fur_map_lookup *lookups, size_t n)
+{
+	return fur_map_get_many_reader(tx, map, lookups, n);
+}
+inline int fur_map_get_many(fur_update *tx, const fur_map *map, fur_map_lookup *lookups, size_t n)
+{
+	return fur_map_get_many_update(tx, map, lookups, n);
+}
 inline int fur_map_seek(fur_ro *tx, const fur_map *map, fur_map_place where, const void *key,
         size_t key_bytes, fur_map_iterator *it)
 {
@@ -335,6 +384,9 @@ inline int fur_map_seek(fur_update *tx, const fur_map *map, fur_map_place where,
 #define fur_map_get(tx, map, key, key_bytes, value, bytes)                                         \
 	FUR_CALL(tx, fur_map_get_ro, fur_map_get_reader, fur_map_get_update)                       \
 	(tx, map, key, key_bytes, value, bytes)
+#define fur_map_get_many(tx, map, lookups, n)                                                      \
+	FUR_CALL(tx, fur_map_get_many_ro, fur_map_get_many_reader, fur_map_get_many_update)        \
+	(tx, map, lookups, n)
 #define fur_map_seek(tx, map, where, key, key_bytes, it)                                           \
 	FUR_CALL(tx, fur_map_seek_ro, fur_map_seek_reader, fur_map_seek_update)                    \
 	(tx, map, where, key, key_bytes, it)

@@ -4,26 +4,22 @@
  * in memory: the same keys and values, one operation a transaction.  In each round the systems take
  * turns, and the ratios are of one round.
  *
+ * --get-many instead: many keys in one call (get_many.cpp).
+ *
  * --fill instead: how long a heap that grows takes to be filled with pairs of strings, next to one
  * that is large enough from the start.
  */
+#include "containers.hpp"
 #include "../../tools/common/command_line.hpp"
-#include "../../tools/common/json.hpp"
-#include "../../tools/common/random.hpp"
-#include "../common/round_trip.hpp"
+#include "../common/output.hpp"
 
 #include <fur/root.hpp>
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
 #include <thread>
-#include <unistd.h>
-#include <vector>
 #ifdef BENCH_LMDB
 #include <lmdb.h>
 #endif
@@ -31,41 +27,15 @@
 #include "pmemobj.h"
 #endif
 
-namespace
+namespace containers
 {
 
-using tools::Random;
-
-struct Settings {
-	std::string directory = "/dev/shm";
-	uint64_t keys = 1000000;
-	unsigned rounds = 9;
-	double seconds = 0.3;
-	bool fill = false, json = false;
-};
+namespace
+{
 
 struct Value {
 	uint64_t word[8];
 };
-
-double now()
-{
-	return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-	        .count();
-}
-
-/* Key k of all.  They are in no order, and all over the range. */
-uint64_t key_of(uint64_t k)
-{
-	k = (k ^ k >> 31) * 0x7fb5d329728ea185;
-	return (k ^ k >> 27) * 0x81dadef4bc2dd44d;
-}
-
-[[noreturn]] void die(const std::string &what)
-{
-	fprintf(stderr, "containers: %s\n", what.c_str());
-	_exit(3);
-}
 
 /* A thread's view of a store.  Each call is a transaction. */
 struct Session {
@@ -84,15 +54,6 @@ struct Store {
 };
 
 /* ---------------------------------------------------------------------- libfur */
-
-fur::Options options(uint64_t bytes, uint64_t most)
-{
-	fur::Options o;
-	o.heap_bytes = bytes;
-	o.max_bytes = most;
-	o.pm = FUR_PM_EMULATED;
-	return o;
-}
 
 template <class Map>
 class FurStore : public Store
@@ -347,12 +308,6 @@ double measure(Store &store, unsigned threads, double seconds,
 	return static_cast<double>(operations) / (now() - from);
 }
 
-double median(std::vector<double> values)
-{
-	std::sort(values.begin(), values.end());
-	return values.empty() ? 0 : values[values.size() / 2];
-}
-
 struct Line {
 	std::string what;
 	std::vector<std::string>
@@ -402,7 +357,7 @@ private:
 		        {"round_trip_ns", trips.json()}};
 		for (const auto &[name, rates] : rate)
 			result[name] = rates;
-		if (s_.json)
+		if (s_.json == "-")
 			return result;
 		printf("%-14s %u thread%s", line.what.c_str(), line.threads,
 		        line.threads > 1 ? "s" : " ");
@@ -512,7 +467,7 @@ tools::Json fill(const Settings &s)
 		ratio.push_back(growing_s / fixed_s);
 		longest = std::max(longest, pause);
 	}
-	if (!s.json)
+	if (s.json != "-")
 		printf("fill with %lu pairs: grows %.2f s, fixed %.2f s, ratio %.2f (%.2f to "
 		       "%.2f); "
 		       "longest insertion while it grows %.1f ms\n",
@@ -525,9 +480,11 @@ tools::Json fill(const Settings &s)
 
 } // namespace
 
+} // namespace containers
+
 int main(int argc, char **argv)
 {
-	Settings s;
+	containers::Settings s;
 	tools::CommandLine line("containers",
 	        "libfur's maps next to others, in memory, one operation a transaction");
 	line.option("--directory", s.directory, "where the heaps go; the run removes them");
@@ -535,7 +492,10 @@ int main(int argc, char **argv)
 	line.option("--rounds", s.rounds, "measurements of each");
 	line.option("--seconds", s.seconds, "length of each measurement");
 	line.flag("--fill", s.fill, "fill a heap that grows, and one that does not, with strings");
-	line.flag("--json", s.json, "print each round as JSON");
+	line.flag("--get-many", s.get_many,
+	        "get_many() of 10 and 100 keys next to as many calls of get()");
+	line.option("--json", s.json,
+	        "write each round to this file; -: to standard output in place of the table");
 	if (auto status = tools::parse_or_exit_status(line, "containers", argc, argv))
 		return *status;
 	if (s.keys == 0 || s.rounds == 0) {
@@ -543,11 +503,13 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	try {
-		const tools::Json results = s.fill ? fill(s) : compare(s);
-		if (s.json)
-			printf("%s\n", results.dump(1).c_str());
+		const tools::Json results = s.fill       ? containers::fill(s)
+		                            : s.get_many ? containers::measure_get_many(s)
+		                                         : containers::compare(s);
+		if (!s.json.empty())
+			bench::write_json(s.json, results);
 	} catch (const std::exception &e) {
-		die(e.what());
+		containers::die(e.what());
 	}
 	return 0;
 }

@@ -167,6 +167,19 @@ static inline __attribute__((always_inline)) void fur_load_checked(
 		fur_load_reader(reader, to, from, bytes);
 }
 
+/* fur_prefetch() calls it.  A fur_reader will look at the lines' stamps as well. */
+static inline __attribute__((always_inline)) void fur_prefetch_lines(
+        const fur_reader *reader, const void *p, size_t bytes)
+{
+	const uintptr_t line = (uintptr_t)1 << FUR_STAMP_LINE_SHIFT, end = (uintptr_t)p + bytes;
+	for (uintptr_t at = (uintptr_t)p & ~(line - 1); at < end; at += line) {
+		__builtin_prefetch((const void *)at);
+		if (reader)
+			__builtin_prefetch(&((const struct fur_reader_view *)(const void *)reader)
+			                            ->stamps[fur_stamp_index((const void *)at)]);
+	}
+}
+
 #ifdef __cplusplus
 #include <type_traits>
 extern "C++" {
@@ -252,6 +265,15 @@ inline void fur_store(fur_update *update, T *p, typename fur_detail::identity<T>
 	fur_store_bits(update, p, bits, sizeof value);
 }
 template <class Tx>
+inline void fur_prefetch(Tx *tx, const void *p, size_t bytes)
+{
+	static_assert(fur_detail::is_transaction<Tx>::value,
+	        "fur_prefetch: the first argument is a fur_ro *, a fur_reader * or a fur_update *");
+	fur_prefetch_lines(
+	        std::is_same<Tx, fur_reader>::value ? reinterpret_cast<fur_reader *>(tx) : nullptr,
+	        p, bytes);
+}
+template <class Tx>
 inline void fur_read(Tx *tx, void *to, const void *from, size_t bytes)
 {
 	static_assert(fur_detail::is_transaction<Tx>::value,
@@ -333,6 +355,10 @@ static inline void fur_read_tx(
 #define fur_store(tx, p, value)                                                                    \
 	FUR_STORE(tx, p, value, FUR_NAME(fur_update_, __COUNTER__),                                \
 	        FUR_NAME(fur_value_, __COUNTER__), FUR_NAME(fur_bits_, __COUNTER__))
+#define fur_prefetch(tx, p, bytes)                                                                 \
+	((void)sizeof(FUR_IS_TX(tx)),                                                              \
+	        fur_prefetch_lines(FUR_IS_READER(tx) ? (const fur_reader *)(void *)(tx) : NULL,    \
+	                (p), (bytes)))
 #define fur_read(tx, to, from, bytes)                                                              \
 	((void)sizeof(FUR_IS_TX(tx)), fur_read_tx(FUR_IS_READER(tx), FUR_IS_UPDATE(tx),            \
 	                                      (void *)(tx), (to), (from), (bytes)))

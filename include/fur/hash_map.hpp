@@ -294,6 +294,8 @@ private:
 		VALUES = KEYS + ENTRIES * key_codec::WORDS,
 		LEAF_WORDS = VALUES + ENTRIES * value_codec::WORDS
 	};
+	/* Searches of many keys ask for a leaf as a whole, or without its values. */
+	static constexpr bool IS_SMALL = 8 * LEAF_WORDS <= detail::PREFETCH_MOST / 2;
 	/* Of a bucket. */
 	enum : size_t { DEPTH = 0, TRAP = 1, SECRET = 2, ROOT = 4, BUCKET_WORDS = 5 };
 	/* FEW: a leaf with at most this many entries has room for those of another.
@@ -450,14 +452,23 @@ private:
 		return find_leaf(
 		        tx, hash, [&](const uint64_t *bucket) { return hash_in(tx, bucket, key); });
 	}
-	template <class Tx>
-	static size_t find_in(Tx *tx, const uint64_t *leaf, uint64_t hash, key_view key)
+	/* The entries with this hash's tag, as bits: the highest one of each entry's byte. */
+	static uint64_t candidates(uint64_t tags, uint64_t hash)
 	{
 		/* The highest bits of bytes that are 0, and perhaps of bytes above those that are
 		 * 1: their entries are in use too, and have other keys. */
-		uint64_t same = fur_load(tx, leaf) ^ EACH * tag_of(hash);
-		for (same = (same - EACH) & ~same & EACH << 7; same; same &= same - 1) {
-			const auto k = static_cast<size_t>(__builtin_ctzll(same)) / 8;
+		const uint64_t differ = tags ^ EACH * tag_of(hash);
+		return (differ - EACH) & ~differ & EACH << 7;
+	}
+	static size_t first_of(uint64_t candidates)
+	{
+		return static_cast<size_t>(__builtin_ctzll(candidates)) / 8;
+	}
+	template <class Tx>
+	static size_t find_in(Tx *tx, const uint64_t *leaf, uint64_t hash, key_view key)
+	{
+		for (uint64_t same = candidates(fur_load(tx, leaf), hash); same; same &= same - 1) {
+			const size_t k = first_of(same);
 			if (key_codec::equal(tx, key_at(leaf, k), key))
 				return k;
 		}
@@ -480,6 +491,74 @@ private:
 	Entry find_entry(Tx *tx, uint64_t hash, key_view key) const
 	{
 		return find_in_list(tx, find_place(tx, hash, key), key);
+	}
+	/* Where a search of many is. */
+	struct Seeker {
+		uint64_t hash;
+		const uint64_t *at; /* a slot; then a leaf, NULL if the map is empty */
+		unsigned used;      /* bits of the hash; AT_LEAF, AT_BUCKET: below the tables */
+	};
+	enum : unsigned { AT_LEAF = HASH_BITS, AT_BUCKET };
+
+	/* Into the table or the leaf of a slot. */
+	template <class Tx>
+	static void enter(Tx *tx, Seeker &seeker, uint64_t word)
+	{
+		const auto bits = static_cast<unsigned>(word & LOW);
+		seeker.at = detail::pointer<const uint64_t>(word & ~LOW);
+		if (bits == BUCKET) { /* rare */
+			seeker.used = AT_BUCKET;
+		} else if (bits == 0) {
+			seeker.used = AT_LEAF;
+			detail::prefetch(tx, seeker.at, IS_SMALL ? +LEAF_WORDS : +VALUES);
+		} else {
+			seeker.at += 1 + (seeker.hash << seeker.used >> (HASH_BITS - bits));
+			seeker.used += bits;
+			detail::prefetch(tx, seeker.at, 1);
+		}
+	}
+	/* find_group - see MapCalls.  Slot by slot. */
+	template <class Tx, class KeyOf>
+	void find_group(Tx *tx, size_t n, KeyOf key_of, const uint64_t **words) const
+	{
+		Seeker all[detail::GROUP];
+		const uint64_t root = fur_load(tx, &root_);
+		for (size_t i = 0; i < n; i++) {
+			all[i] = {key_codec::hash_of(key_of(i)), nullptr, 0};
+			enter(tx, all[i], root);
+		}
+		for (bool goes_on = true; goes_on;) {
+			goes_on = false;
+			for (size_t i = 0; i < n; i++)
+				if (all[i].used < AT_LEAF) {
+					enter(tx, all[i], fur_load(tx, all[i].at));
+					goes_on = true;
+				}
+		}
+		if constexpr (detail::has_prefetch<key_codec>::value)
+			for (size_t i = 0; i < n; i++)
+				ask_for_key(tx, all[i]);
+		for (size_t i = 0; i < n; i++)
+			words[i] = find_below(tx, all[i], key_of(i));
+	}
+	/* That of the first entry of the leaf with the hash's tag. */
+	template <class Tx>
+	static void ask_for_key(Tx *tx, const Seeker &seeker)
+	{
+		if (!seeker.at || seeker.used == AT_BUCKET)
+			return;
+		if (const uint64_t same = candidates(fur_load(tx, seeker.at), seeker.hash))
+			key_codec::prefetch(tx, key_at(seeker.at, first_of(same)));
+	}
+	template <class Tx>
+	const uint64_t *find_below(Tx *tx, const Seeker &seeker, key_view key) const
+	{
+		if (seeker.used == AT_BUCKET)
+			return value_words(tx, key);
+		for (const uint64_t *leaf = seeker.at; leaf; leaf = next_leaf(tx, leaf))
+			if (const size_t k = find_in(tx, leaf, seeker.hash, key); k < ENTRIES)
+				return value_at(leaf, k);
+		return nullptr;
 	}
 	/* For an update that relies on the entries of these leaves: a split stores to the tags, and
 	 * so does every insertion and removal, to those of the first leaf or of a later one. */

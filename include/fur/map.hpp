@@ -5,6 +5,7 @@
 #ifndef FUR_MAP_HPP
 #define FUR_MAP_HPP
 
+#include <fur/lookups.hpp>
 #include <fur/owned.hpp>
 
 #include <optional>
@@ -95,7 +96,9 @@ namespace base /* iterator.hpp */
  *     std::pair<uint64_t *, bool> add(tx, key, value)    the words, and whether it was added
  *     bool remove(tx, key)
  *     Iterator erase(tx, iterator)                  remove its entry; the next one
- *     void pass(tx, iterator &)                     go on from an entry that stays */
+ *     void pass(tx, iterator &)                     go on from an entry that stays
+ *     void find_group(tx, n, key_of, words) const   value_words() of key_of(0) to key_of(n - 1), at
+ *                                                   most GROUP keys (lookups.hpp) */
 template <class Map, class K, class V>
 class MapCalls
 {
@@ -151,6 +154,56 @@ public:
 		if (!words)
 			throw std::out_of_range("fur: the map has no such key");
 		return value_codec::load(tx, words);
+	}
+	/* get_many - look for `n` keys at once, and call f(size_t i, mapped_type value) for each
+	 * keys[i] that is there, in no order.  In a map that is larger than the processor's caches
+	 * a search waits for memory at each level; here up to 16 searches wait together.  In an
+	 * update it reads what as many calls of get() would.
+	 * `keys` are of any type that get() takes.
+	 * Returns: how many of the keys are there; a key that is given twice counts twice. */
+	template <class Tx, class Key, class F>
+	size_type get_many(Tx *tx, const Key *keys, size_t n, F f) const
+	{
+		return find_many(tx, keys, n, [&](size_t i, const uint64_t *words) {
+			f(i, value_codec::load(tx, words));
+		});
+	}
+	/* The same into out[i]; nothing: there is no such key. */
+	template <class Tx, class Key>
+	size_type get_many(Tx *tx, const Key *keys, size_t n, std::optional<mapped_type> *out) const
+	{
+		for (size_t i = 0; i < n; i++)
+			out[i].reset();
+		return get_many(tx, keys, n,
+		        [&](size_t i, auto &&value) { out[i].emplace(std::move(value)); });
+	}
+	/* find_many - the same, for codecs: call found(i, words), where the value lies.  It owns
+	 * nothing, so libfur may leave it by longjmp(). */
+	template <class Tx, class Key, class Found>
+	size_type find_many(Tx *tx, const Key *keys, size_t n, Found found) const
+	{
+		const uint64_t *words[GROUP];
+		size_type n_found = 0;
+		for (size_t from = 0; from < n; from += GROUP) {
+			const size_t some = n - from < GROUP ? n - from : +GROUP;
+			const Key *first = keys + from;
+			map().find_group(
+			        tx, some, [=](size_t i) -> const Key & { return first[i]; }, words);
+			ask_for_values(tx, words, some);
+			for (size_t i = 0; i < some; i++)
+				if (words[i]) {
+					found(from + i, words[i]);
+					n_found++;
+				}
+		}
+		return n_found;
+	}
+	/* prefetch_many - bring these keys' entries into the caches, for an update of them that
+	 * follows.  In a transaction of its own: an update would depend on all that it reads. */
+	template <class Tx, class Key>
+	void prefetch_many(Tx *tx, const Key *keys, size_t n) const
+	{
+		find_many(tx, keys, n, [](size_t, const uint64_t *) {});
 	}
 	/* lookup - the value where it lies, to read or store parts of it with fur_load() and
 	 * fur_store().  The pointer is valid until the transaction ends or changes the map.
@@ -281,6 +334,18 @@ public:
 	}
 
 private:
+	template <class Tx>
+	static void ask_for_values(Tx *tx, const uint64_t *const *words, size_t n)
+	{
+		if constexpr (!Map::IS_SMALL)
+			for (size_t i = 0; i < n; i++)
+				if (words[i])
+					prefetch(tx, words[i], value_codec::WORDS);
+		if constexpr (has_prefetch<value_codec>::value)
+			for (size_t i = 0; i < n; i++)
+				if (words[i])
+					value_codec::prefetch(tx, words[i]);
+	}
 	/* Members of a struct may be given in braces, as in its initialization. */
 	template <class... Args>
 	static decltype(auto) make_value(Args &&...args)

@@ -328,6 +328,8 @@ private:
 	};
 	/* HALF: of FANOUT + 1 entries, rounded up. */
 	enum : unsigned { MOST_LEVELS = 40, HALF = FANOUT / 2 + 1 };
+	/* Searches of many keys ask for a leaf as a whole, or without its values. */
+	static constexpr bool IS_SMALL = 8 * LEAF_WORDS <= detail::PREFETCH_MOST / 2;
 	static constexpr uint64_t LEAF = 1;
 	/* How many entries an update in parts removes at a time: with the smallest log it can free
 	 * two blocks for each of 5.  One at a time if what a value owns must be freed before. */
@@ -414,6 +416,18 @@ private:
 	template <class Before>
 	static unsigned first_not(const uint64_t *node, Order order, unsigned i, Before before)
 	{
+		if constexpr (BY_LESS && std::is_integral_v<K>) {
+			/* The same steps in each node, and no branch, for the processor would guess
+			 * half of them wrong.  Steps too far look at entry 0. */
+			unsigned last = i;
+			for (unsigned step = 8; step; step /= 2) {
+				const unsigned probe = last + step - 1,
+				               in = probe < order.count() ? probe : 0;
+				last += step & -unsigned(before(key_at(node, order.place(in))) &
+				                         (probe < order.count()));
+			}
+			return last;
+		}
 		for (unsigned n = order.count() - i; n > 0;) {
 			const unsigned half = n / 2;
 			if (before(key_at(node, order.place(i + half)))) {
@@ -469,6 +483,102 @@ private:
 		if (!has(tx, leaf, order, i, key)) /* and i may be 15, which has no place */
 			return {nullptr, 0};
 		return {leaf, order.place(i)};
+	}
+	/* Where a search of many is: its node, as in a root; and the first of its entries that may
+	 * not be before the key, with how many others. */
+	struct Seeker {
+		uint64_t node; /* 0: there is none */
+		Order order;
+		unsigned first, others;
+	};
+	/* One step of first_not().   Returns: whether there is another one. */
+	template <class Tx>
+	static bool look_at_middle(Tx *tx, Seeker &seeker, key_view key)
+	{
+		if (seeker.others == 0)
+			return false;
+		const unsigned half = seeker.others / 2;
+		const uint64_t *middle = middle_of(seeker);
+		const bool is_before =
+		        is_leaf(seeker.node) ? less(tx, middle, key) : !more(tx, middle, key);
+		seeker.first += is_before ? half + 1 : 0;
+		seeker.others = is_before ? seeker.others - half - 1 : half;
+		ask_for_middle(tx, seeker);
+		return seeker.others;
+	}
+	static const uint64_t *middle_of(const Seeker &seeker)
+	{
+		return key_at(
+		        node_of(seeker.node), seeker.order.place(seeker.first + seeker.others / 2));
+	}
+	/* For its block. */
+	template <class Tx>
+	static void ask_for_middle(Tx *tx, const Seeker &seeker)
+	{
+		if (seeker.others)
+			key_codec::prefetch(tx, middle_of(seeker));
+	}
+	/* Each in its node. */
+	template <class Tx, class KeyOf>
+	static void find_in_nodes(Tx *tx, size_t n, KeyOf key_of, Seeker *all)
+	{
+		for (size_t i = 0; i < n; i++) {
+			Seeker &one = all[i];
+			if (!one.node)
+				continue;
+			const uint64_t *node = node_of(one.node);
+			const Order order = one.order = order_of(tx, node);
+			if constexpr (detail::has_prefetch<key_codec>::value) {
+				one.first = !is_leaf(one.node);
+				one.others = order.count() - one.first;
+				ask_for_middle(tx, one);
+			} else {
+				one.first = is_leaf(one.node)
+				                    ? lower(tx, node, order, key_of(i))
+				                    : route(tx, node, order, key_of(i)) + 1;
+			}
+		}
+		if constexpr (detail::has_prefetch<key_codec>::value)
+			for (bool goes_on = true; goes_on;) {
+				goes_on = false;
+				for (size_t i = 0; i < n; i++)
+					if (all[i].node)
+						goes_on |= look_at_middle(tx, all[i], key_of(i));
+			}
+	}
+	/* find_group - see MapCalls.  Level by level. */
+	template <class Tx, class KeyOf>
+	void find_group(Tx *tx, size_t n, KeyOf key_of, const uint64_t **words) const
+	{
+		Seeker all[detail::GROUP];
+		const uint64_t root = fur_load(tx, &root_);
+		for (size_t i = 0; i < n; i++)
+			all[i].node = key_codec::is_key(key_of(i)) ? root : 0;
+		for (bool goes_on = root != 0; goes_on;) {
+			find_in_nodes(tx, n, key_of, all);
+			goes_on = false;
+			for (size_t i = 0; i < n; i++)
+				goes_on |= step_down(tx, all[i]);
+		}
+		for (size_t i = 0; i < n; i++) {
+			const Seeker &one = all[i];
+			const uint64_t *leaf = node_of(one.node);
+			const bool found = leaf && has(tx, leaf, one.order, one.first, key_of(i));
+			words[i] = found ? value_at(leaf, one.order.place(one.first)) : nullptr;
+		}
+	}
+	/* To the child before the entry.   Returns: false: it is at a leaf. */
+	template <class Tx>
+	static bool step_down(Tx *tx, Seeker &seeker)
+	{
+		if (!seeker.node || is_leaf(seeker.node))
+			return false;
+		seeker.node = child(tx, node_of(seeker.node), seeker.order, seeker.first - 1);
+		detail::prefetch(tx, node_of(seeker.node),
+		        !is_leaf(seeker.node) ? +INNER_WORDS
+		        : IS_SMALL            ? +LEAF_WORDS
+		                              : +VALUES);
+		return true;
 	}
 	template <class Tx>
 	uint64_t *words_to_change(Tx *tx, key_view key)

@@ -12,7 +12,7 @@
 #ifndef FUR_STRING_HPP
 #define FUR_STRING_HPP
 
-#include <fur/stored.hpp>
+#include <fur/lookups.hpp>
 
 #include <stdexcept>
 #include <string>
@@ -120,6 +120,14 @@ struct TextCodec {
 	static uint64_t blocks(Tx *tx, const uint64_t *at)
 	{
 		return Text(tx, at).block() != nullptr;
+	}
+	/* For many searches at once (lookups.hpp). */
+	template <class Tx>
+	static void prefetch(Tx *tx, const uint64_t *at)
+	{
+		const Text text(tx, at);
+		if (text.block())
+			detail::prefetch(tx, text.block(), Text::block_words(text.size()));
 	}
 	template <class Tx>
 	static bool equal(Tx *tx, const uint64_t *at, const view &value)

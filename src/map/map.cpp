@@ -9,6 +9,7 @@
 #include <fur/root.hpp>
 #include <fur_map.h>
 
+#include <climits>
 #include <csetjmp>
 #include <cstring>
 #include <new>
@@ -97,6 +98,7 @@ public:
 	{
 	}
 	BytesView(Writer *tx, const uint64_t *at) : words_(tx, at), tx_(tx) {}
+	BytesView(const fur_map_lookup &lookup) : BytesView(lookup.key, lookup.key_bytes) {}
 
 	size_t size() const
 	{
@@ -369,6 +371,31 @@ int get(Tx *tx, const fur_map *map, const void *key, size_t key_bytes, void *val
 	});
 	*bytes = words ? copy_text(tx, words, value, *bytes) : 0;
 	return words != nullptr;
+}
+
+template <class Tx>
+int get_many(Tx *tx, const fur_map *map, fur_map_lookup *lookups, size_t n, const char *function)
+{
+	const int kind = begin(tx, map, function);
+	if (kind < 0)
+		return kind;
+	if (n > INT_MAX || (!lookups && n))
+		return fur_fail(FUR_EINVAL, "%s: %s", function,
+		        lookups ? "more than INT_MAX keys: use several calls" : "lookups is NULL");
+	for (size_t i = 0; i < n; i++) {
+		if (int error = check_bytes(lookups[i].key, lookups[i].key_bytes, "key", function))
+			return error;
+		if (!lookups[i].value && lookups[i].room)
+			return fur_fail(FUR_EINVAL, "%s: value is NULL", function);
+		lookups[i].bytes = 0;
+		lookups[i].found = 0;
+	}
+	return static_cast<int>(with_map(map, kind, [&](const auto &entries) {
+		return entries.find_many(tx, lookups, n, [=](size_t i, const uint64_t *words) {
+			lookups[i].bytes = copy_text(tx, words, lookups[i].value, lookups[i].room);
+			lookups[i].found = 1;
+		});
+	}));
 }
 
 /* ------------------------------------------------------------------- iterators */
@@ -975,6 +1002,27 @@ FUR_API int fur_map_remove_one(fur_thread *thread, fur_map *map, const void *key
 	return run_one(thread, remove_one, &call);
 }
 
+FUR_API int fur_map_get_many_ro(fur_ro *ro, const fur_map *map, fur_map_lookup *lookups, size_t n)
+{
+	return get_many(ro, map, lookups, n, __func__);
+}
+FUR_API int fur_map_get_many_reader(
+        fur_reader *reader, const fur_map *map, fur_map_lookup *lookups, size_t n)
+{
+	return get_many(reader, map, lookups, n, __func__);
+}
+FUR_API int fur_map_get_many_update(
+        fur_update *update, const fur_map *map, fur_map_lookup *lookups, size_t n)
+{
+	return get_many(update, map, lookups, n, __func__);
+}
+
+FUR_API int fur_map_get_many_one(
+        fur_thread *thread, const fur_map *map, fur_map_lookup *lookups, size_t n)
+{
+	return read_one(thread, [=](auto *tx) { return fur_map_get_many(tx, map, lookups, n); });
+}
+
 FUR_API int fur_map_get_one(fur_thread *thread, const fur_map *map, const void *key,
         size_t key_bytes, void *value, size_t *bytes)
 {
@@ -1104,6 +1152,13 @@ FUR_API int fur_map_get_at(fur_thread *thread, fur_snapshot *snapshot, const fur
 	return read_at(thread, snapshot, [=](auto *tx) {
 		return fur_map_get_reader(tx, map, key, key_bytes, value, bytes);
 	});
+}
+
+FUR_API int fur_map_get_many_at(fur_thread *thread, fur_snapshot *snapshot, const fur_map *map,
+        fur_map_lookup *lookups, size_t n)
+{
+	return read_at(thread, snapshot,
+	        [=](auto *tx) { return fur_map_get_many_reader(tx, map, lookups, n); });
 }
 
 FUR_API int fur_map_copy_at(fur_thread *thread, fur_snapshot *snapshot, const fur_map *map,

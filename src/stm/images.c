@@ -23,7 +23,16 @@ enum {
 	 * snapshots that begin and end all the time would otherwise spend their time in page faults
 	 * (half of it, beside a scan of 10 million entries). */
 	KEEP_NS = 1000000000,
+	SET_WORDS = 7, /* and a number: a line of the processor */
+	SET_LINES = 64 * SET_WORDS,
 	NUMBER_SHIFT = 32 /* of a link: the number above, the image below; 0: there is none */
+};
+
+/* Which of some neighbouring lines are saved (INV-SN8).  The chains' heads tell that for all lines,
+ * but they take fifty times the room: updates all over the heap find them in no cache. */
+struct saved_set {
+	uint64_t number; /* the snapshot for which the bits are */
+	uint64_t bits[SET_WORDS];
 };
 
 struct images {
@@ -34,6 +43,7 @@ struct images {
 	uint64_t *heads;        /* [lines of the heap at its largest] links to the newest images */
 	uint8_t (*saved)[LINE]; /* [segments * SEGMENT] */
 	uint64_t *older;        /* [segments * SEGMENT] links */
+	struct saved_set *sets; /* [lines / SET_LINES + 1] */
 	uint64_t lines, segments;
 	uint64_t numbers; /* given out since none was open */
 	uint64_t revoked; /* since the heap was opened */
@@ -79,8 +89,14 @@ static void release(void *p, uint64_t bytes)
 		munmap(p, bytes);
 }
 
+static uint64_t sets_bytes(const struct images *m)
+{
+	return (m->lines / SET_LINES + 1) * sizeof *m->sets;
+}
+
 static void free_images(struct images *m)
 {
+	release(m->sets, sets_bytes(m));
 	release(m->heads, m->lines * sizeof *m->heads);
 	release(m->saved, m->segments * SEGMENT * sizeof *m->saved);
 	release(m->older, m->segments * SEGMENT * sizeof *m->older);
@@ -111,12 +127,13 @@ static int make_images(struct engine *e, uint64_t bytes)
 	/* An image's number in a link has 32 bits; image 0 is none. */
 	if (m->segments > UINT32_MAX / SEGMENT)
 		m->segments = UINT32_MAX / SEGMENT;
+	m->sets = reserve(sets_bytes(m));
 	m->heads = reserve(m->lines * sizeof *m->heads);
 	m->saved = reserve(m->segments * SEGMENT * sizeof *m->saved);
 	m->older = reserve(m->segments * SEGMENT * sizeof *m->older);
 	m->number = calloc(m->segments, sizeof *m->number);
 	m->free = calloc(m->segments, sizeof *m->free);
-	if (m->heads && m->saved && m->older && m->number && m->free) {
+	if (m->sets && m->heads && m->saved && m->older && m->number && m->free) {
 		/* Release: fur_get_stats() may look at any time. */
 		__atomic_store_n(&e->images, m, __ATOMIC_RELEASE);
 		return 0;
@@ -181,6 +198,7 @@ static uint64_t free_all(struct engine *e)
 /* Without the turn, because it may take milliseconds.  No snapshot begins meanwhile. */
 static void give_back(struct images *m, uint64_t images)
 {
+	madvise(m->sets, sets_bytes(m), MADV_DONTNEED);
 	madvise(m->heads, m->lines * sizeof *m->heads, MADV_DONTNEED);
 	madvise(m->saved, images * sizeof *m->saved, MADV_DONTNEED);
 	madvise(m->older, images * sizeof *m->older, MADV_DONTNEED);
@@ -339,6 +357,41 @@ static bool take_segment(struct fur_thread *t, uint64_t number)
 	return room;
 }
 
+static struct saved_set *set_of(const struct images *m, uint64_t line)
+{
+	return &m->sets[line / SET_LINES];
+}
+
+/* Is the line saved for the newest snapshot, as far as its set tells?
+ * Orders:  its loads before the caller's later stores to the line (acquire).  So a reader that sees
+ *          one of these finds the image. */
+static bool is_in_set(const struct images *m, uint64_t number, uint64_t line)
+{
+	const struct saved_set *set = set_of(m, line);
+	const uint64_t bit = line % SET_LINES;
+	/* Acquire: the number before the bits, which are of an older snapshot otherwise (plant:
+	 * snapshot-set-stale; model: SETSTALE). */
+	return arch_load_acquire(&set->number) == number &&
+	       arch_load_acquire(&set->bits[bit / 64]) >> bit % 64 & 1;
+}
+
+/* The line is saved.  Another thread may do the same to another line of the set: then one of the
+ * bits may be lost, and its line looks as if it had to be saved. */
+static void add_to_set(struct images *m, uint64_t number, uint64_t line)
+{
+	struct saved_set *set = set_of(m, line);
+	const uint64_t bit = line % SET_LINES;
+	uint64_t *word = &set->bits[bit / 64];
+	if (arch_load_acquire(&set->number) != number) {
+		for (int k = 0; k < SET_WORDS; k++)
+			arch_store(&set->bits[k], 0);
+		/* Release: the bits before the number (model: NUMBERFIRST). */
+		arch_store_release(&set->number, number);
+	}
+	/* Release: the image, and the version, before the bit. */
+	arch_store_release(word, arch_load(word) | UINT64_C(1) << bit % 64);
+}
+
 /* INV-SN1: save the line unless that is done.  False: there is no snapshot left. */
 static bool save_line(struct fur_thread *t, uint64_t number, uint64_t line)
 {
@@ -383,10 +436,13 @@ static void save_range(struct fur_thread *t, uint64_t offset, uint64_t bytes, bo
 	if (!number || bytes == 0)
 		return;
 	for (uint64_t line = offset / LINE; line <= (offset + bytes - 1) / LINE; line++) {
+		if (is_in_set(t->engine->images, number, line))
+			continue;
 		if (!stamped && link_number(arch_load(&t->engine->images->heads[line])) < number)
 			raise_version(t, line);
 		if (!save_line(t, number, line))
 			break;
+		add_to_set(t->engine->images, number, line);
 	}
 	/* Images before stores, and the version too: a reader that loads what we store then finds
 	 * that it must look at the chain, and the image there (plant: snapshot-saves-late;

@@ -32,6 +32,9 @@
  *   INV-SN7  Without memory for an image, the oldest snapshot is revoked; if it is the newest too,
  *            before the store that it cannot see.  Its readers look at that after each load that is
  *            not the usual case, and leave the body; after the revocation each load is none.
+ *   INV-SN8  If a line's bit is set, and the number of its set is that of the newest snapshot, the
+ *            line is saved.  So each snapshot's bits begin at 0.  No thread that adds a line for
+ *            one snapshot is still at it when the next one has begun (INV-SN2).
  */
 #ifndef FUR_IMAGES_H
 #define FUR_IMAGES_H

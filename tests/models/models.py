@@ -172,10 +172,12 @@ SNAPSHOT_SETTINGS: dict[str, list[str]] = {
     "snapshotrevoked": ["NB=0", "W=3", "NI=1"],
     "snapshotrevokedtwo": ["NB=1", "NR=0", "NI=1", "NS=2"],
     "snapshotsettles": ["NR=0", "SETTLES", "FIXED"],
+    "snapshotsets": ["NB=1", "NS=2", "FIXED", "SETS"],
 }
 LONG_SNAPSHOT_SETTINGS: dict[str, list[str]] = {
     "snapshotthree": [],
     "snapshotthreeshared": ["SHARED"],
+    "snapshotsetsbeside": ["NS=2", "NR=1", "FIXED", "SETS"],
     "snapshottwoany": ["NB=1", "NS=2"],
     "snapshottwoinplace": ["NB=0", "NP=2", "NS=2"],
     "snapshottworeaders": ["NB=1", "NS=2", "NR=2", "FIXED"],
@@ -524,6 +526,8 @@ SNAPSHOT_MUTATIONS = [
     Mutation("REVOKEDFIRST", "INV-SN7", [], [], ["snapshotrevoked"]),
     Mutation("BOUNDKEPT", "INV-SN7", [], [], ["snapshotrevoked"]),
     Mutation("BOUNDFIRST", "INV-SN7", [], [], ["snapshotrevoked"]),
+    Mutation("SETSTALE", "INV-SN8", ["snapshot-set-stale"], [], ["snapshotsets"]),
+    Mutation("NUMBERFIRST", "INV-SN8", [], [], ["snapshotsetsbeside"]),
     Mutation("BEGINBLIND", "INV-SN7", [], [], ["snapshotrevoked"]),
 ]
 # Of group.pml.
@@ -771,11 +775,12 @@ def sweep_cases() -> dict[str, Case]:
 
 def snapshot_cases() -> dict[str, Case]:
     found: dict[str, Case] = {}
-    for name, defines in (SNAPSHOT_SETTINGS | LONG_SNAPSHOT_SETTINGS).items():
+    settings = SNAPSHOT_SETTINGS | LONG_SNAPSHOT_SETTINGS
+    for name, defines in settings.items():
         found[name] = Case(SNAPSHOT, defines, True, name in LONG_SNAPSHOT_SETTINGS)
     for m in SNAPSHOT_MUTATIONS:
         for name in m.machines:
-            found[f"{name}-{m.name}"] = Case(SNAPSHOT, SNAPSHOT_SETTINGS[name] + [m.name], False)
+            found[f"{name}-{m.name}"] = Case(SNAPSHOT, settings[name] + [m.name], False)
     return found
 
 

@@ -24,10 +24,11 @@
  *   -DSHARED       the lines share a stamp
  *   -DFIXED        an update stores to one line: in place to the first, the others each to another,
  *                  the first of them to the first; otherwise to whichever
+ *   -DSETS         the lines have a set of those that are saved
  *   -DSETTLES      updates are settled at any time after they have published, and not at once
  *
  * Checked: each word that a reader takes is the one that the heap had when its snapshot began
- * (INV-SN1 to INV-SN4, INV-SN6, INV-SN7); a snapshot is revoked only while each image is one that
+ * (INV-SN1 to INV-SN4, INV-SN6 to INV-SN8); a snapshot is revoked only while each image is one that
  * an open snapshot may need (INV-SN6); a stamp's version names all updates that have stored under
  * the stamp and are not settled, itself or by what its update names (INV-SN4, INV-DV1).  No thread
  * waits forever.
@@ -54,6 +55,8 @@
  *   BOUNDKEPT    a revocation leaves the bounds of readers as they are (INV-SN7)
  *   BOUNDFIRST   a revocation sets the bounds before it can be seen (INV-SN7)
  *   BEGINBLIND   a reader looks whether its snapshot is revoked, and then sets its bound (INV-SN7)
+ *   SETSTALE     an update takes the bits of an older snapshot for its own (INV-SN8)
+ *   NUMBERFIRST  an update makes a set that of the newest snapshot, and then clears it (INV-SN8)
  */
 #ifndef NB
 #define NB 2
@@ -108,6 +111,10 @@ byte saved[NI] = GONE;
 byte older[NI];          /* links */
 byte used_by[NI];        /* the snapshot's number; 0: the image is free */
 bool lock;               /* images.lock */
+#ifdef SETS
+byte set_number;         /* the set's snapshot */
+byte set_bits;           /* of the lines */
+#endif
 
 /* ------------------------------------------------------------ ghost variables */
 byte shows[NS * W];      /* what the snapshot shows */
@@ -206,9 +213,54 @@ inline set_bounds() {
 	:: else -> x = 0; break
 	od
 }
+#ifdef SETS
+/* Each access is a step.  What is loaded lies in x and o between two of them. */
+inline look_at_set(k) {
+#ifndef SETSTALE
+	x = set_number;
+#else
+	x = n;
+#endif
+	atomic { is_in_set = (n != 0 && x == n); x = 0 };
+	if
+	:: is_in_set -> is_in_set = IN(set_bits, k)
+	:: else
+	fi
+}
+inline add_to_set(k) {
+	if
+	:: set_number != n ->
+#ifdef NUMBERFIRST
+		set_number = n;
+		set_bits = 0
+#else
+		set_bits = 0;
+		set_number = n
+#endif
+	:: else
+	fi;
+	x = set_bits;
+	atomic { set_bits = x | BIT(k); x = 0 }
+}
+#endif
 inline save(k, stamped) {
+#ifdef SETS
+	n = newest;
+	look_at_set(k);
+	if
+	:: is_in_set
+	:: else -> save_line(k, stamped)
+	fi;
+	is_in_set = false
+#else
+	save_line(k, stamped)
+#endif
+}
+inline save_line(k, stamped) {
 	atomic {
+#ifndef SETS
 		n = newest;
+#endif
 #ifdef SAVEDONCE
 		wanted = (n != 0 && head[k] == 0)
 #else
@@ -243,7 +295,13 @@ inline save(k, stamped) {
 		:: else
 		fi
 	:: else
+	fi;
+#ifdef SETS
+	if
+	:: n != 0 && (!wanted || i < NI) -> add_to_set(k)
+	:: else
 	fi
+#endif
 }
 /* Only the mutations have something left to do. */
 inline saved_and_stored(k, stamped) {
@@ -300,7 +358,7 @@ inline choose(set) {
 proctype beside(byte me)
 {
 	byte lines, d, k, n, i, o, x, old[W];
-	bool wanted;
+	bool wanted, is_in_set;
 	atomic { !alone -> publishing++; choose(lines) };
 	do
 	:: k < W ->
@@ -380,7 +438,7 @@ proctype beside(byte me)
 proctype in_place(byte me)
 {
 	byte lines, d, k, n, i, o, x, old[W];
-	bool wanted;
+	bool wanted, is_in_set;
 	atomic {
 		!alone && publishing == 0 -> alone = true;
 		choose(lines)
@@ -545,7 +603,11 @@ loaded:
 		:: else -> x = 0; break
 		od;
 		if
-		:: n -> free_older_than(8); numbers = 0; CLEAR(head)
+		:: n ->
+			free_older_than(8); numbers = 0; CLEAR(head);
+#ifdef SETS
+			set_number = 0; set_bits = 0
+#endif
 		:: else
 		fi;
 		n = 0; o = 0;

@@ -206,6 +206,7 @@ class Contexts(ContextTest):
 
         uses: list[tuple[Any, ...]] = [
             *((m.get, "k"), (m.__setitem__, "k", "other's"), (m.__delitem__, "k"), (len, m)),
+            (m.get_many, ["k"]),
             *((list, m), (m.pop, "k"), (m.clear,), (m.first,), (m.setdefault, "k", "v")),
             *((enter, heap.update), (enter, heap.read), (heap.hash_map, "h")),
             *((heap.remove_root, "m"), (heap.destroy, "m")),
@@ -474,6 +475,7 @@ class Closing(ContextTest):
 
         uses: list[tuple[Any, ...]] = [
             *((m.get, "k"), (m.__setitem__, "k", "v"), (m.__delitem__, "k"), (len, m)),
+            (m.get_many, ["k"]),
             *((m.clear,), (lambda: next(m.scan()),), (list, m), (m.__contains__, "k"), (m.first,)),
             *((heap.hash_map, "h"), (heap.remove_root, "m"), (heap.destroy, "m"), (enter,)),
             *((heap.grow, 1 << 20), (heap.backup, "x"), (lambda: heap.size,)),

@@ -49,6 +49,10 @@ def get(m: Any) -> None:
     m.get("a")
 
 
+def get_many(m: Any) -> None:
+    m.get_many(["a", "b"])
+
+
 def contains(m: Any) -> None:
     "a" in m
 
@@ -117,7 +121,7 @@ def refused_update(m: Any) -> None:
 
 
 OPERATIONS = (
-    *(put, remove, get, contains, len, pop, iterate),
+    *(put, remove, get, get_many, contains, len, pop, iterate),
     *(update, update_in_update, update_asynchronously, failing_update, read, failing_read),
     read_snapshot,
 )

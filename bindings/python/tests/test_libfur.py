@@ -15,6 +15,7 @@ import tempfile
 import threading
 import unittest
 from collections.abc import Callable
+from typing import Any
 
 import libfur
 
@@ -252,6 +253,115 @@ class Maps(HeapTest):
         self.assertEqual(len(self.heap.ordered_map("hash")), 0)
 
 
+class ManyKeys(HeapTest):
+    """get_many()"""
+
+    SIZES = (0, 1, 12, 13, 255, 256, 257, 1000, 100_000)  # of values
+    of: Any  # makes keys and values of the map
+    names: list[Any]
+
+    def check(self, m, model) -> None:
+        """0, 1, 17 and 200 keys, some of them twice, and some that are not there."""
+        all_keys = self.names + self.names[:20] + [self.of("none"), self.of("")]
+        for keys in ([], all_keys[1:2], all_keys[:1], all_keys[-17:], all_keys[-200:]):
+            self.assertEqual(m.get_many(keys), [model.get(key) for key in keys])
+            self.assertEqual(m.get_many(iter(keys)), [m.get(key) for key in keys])
+
+    def both_kinds(self):
+        """Maps of bytes, and of text."""
+        kinds: list[tuple[bool, Any]] = [(False, str.encode), (True, str)]
+        for text, self.of in kinds:
+            self.names = [self.of(f"key {n}") for n in range(190)]
+            for m in self.maps(text=text):
+                yield m
+                m.clear()
+
+    def test_are_found_as_one_by_one(self) -> None:
+        for m in self.both_kinds():
+            names, sizes = self.names, self.SIZES
+            old = {name: self.of("o" * sizes[n % 9]) for n, name in enumerate(names) if n % 4}
+            new = {name: self.of("n" * sizes[-n % 9]) for n, name in enumerate(names) if n % 3}
+            old[self.of("")] = self.of("of the empty key")
+            self.check(m, {})
+            for name, value in old.items():
+                m[name] = value
+            self.check(m, old)
+            with self.heap.snapshot() as then:
+                frozen = then[m]
+                m.clear()
+                for name, value in new.items():
+                    m[name] = value
+                self.check(frozen, old)
+                self.check(m, new)
+                with self.heap.read():
+                    self.check(m, new)
+                with self.assertRaises(ZeroDivisionError), self.heap.update():
+                    changed = new | {name: self.of("u" * 300) for name in names[:40]}
+                    m.update((name, changed[name]) for name in names[:40])
+                    del m[names[50]], changed[names[50]]
+                    self.check(m, changed)
+                    raise ZeroDivisionError
+                self.check(m, new)
+                self.assertEqual(frozen.get_many(frozen), list(frozen.values()))
+
+    def test_change_while_they_are_read(self) -> None:
+        for m in self.both_kinds():
+            small, large, larger = (self.of("v" * size) for size in (100, 1000, 5000))
+            keys = [self.of(name) for name in ("small", "grows", "shrinks", "goes", "large")]
+            m.update(zip(keys, [small, *[large] * 4]))
+            changes = [{keys[1]: larger, keys[2]: small, keys[3]: None}, {keys[4]: small}]
+            counts = []
+
+            def get_many(lookups: object, count: int) -> int:
+                found = type(m)._get_many(m, lookups, count)
+                counts.append(count)
+                for key, value in changes.pop(0).items() if changes else ():
+                    if value is None:
+                        del m[key]
+                    else:
+                        m[key] = value
+                return found
+
+            m._get_many = get_many
+            # Each value is as it was at some time meanwhile.
+            self.assertEqual(m.get_many(keys), [small, larger, small, None, large])
+            self.assertEqual(counts, [5, 4, 1])
+            del m._get_many
+
+    def test_mistakes(self) -> None:
+        for m in self.both_kinds():
+            key = self.of("key")
+            m[key] = key
+            with self.heap.snapshot() as then:
+                frozen = then[m]
+                for reads in (m, frozen):
+                    for wrong in (5, None, (), b"key" if self.of is str else "key"):
+                        with self.assertRaises(TypeError) as expected:
+                            reads.get(wrong)
+                        with self.assertRaises(TypeError) as caught:
+                            reads.get_many([key, wrong])
+                        self.assertEqual(str(caught.exception), str(expected.exception))
+                    self.assertRaisesRegex(TypeError, "iterable", reads.get_many, 5)
+                    if self.of is str:
+                        there = ["\ud800", "key", "k\udfff", "\udcc3\udca9"]
+                        self.assertEqual(reads.get_many(there), [None, "key", None, None])
+                with self.heap.read():
+                    self.assertEqual(m.get_many([key]), [key])
+                    with self.assertRaises(libfur.Error) as refused:
+                        frozen.get_many([key])
+                    self.assertEqual(refused.exception.code, libfur.Code.ENESTED)
+            for keys in (), (key,):
+                self.assertRaisesRegex(ValueError, "ended", frozen.get_many, keys)
+        m = self.heap.hash_map("new")
+        self.heap.destroy("new")
+        other = self.maps()[0]
+        for keys in (), (b"key",):
+            self.assertRaisesRegex(ValueError, "destroyed", m.get_many, keys)
+        self.heap.close()
+        for keys in (), (b"key",):
+            self.assertRaisesRegex(ValueError, "closed", other.get_many, keys)
+
+
 class Transactions(HeapTest):
     def test_an_update_is_all_or_nothing(self) -> None:
         one, two = self.maps(text=True)
@@ -441,6 +551,7 @@ class Snapshots(HeapTest):
         self.assertNotIn("fur_", str(caught.exception))
         calls: list[Callable[[], object]]
         calls = [lambda: then[two], lambda: len(frozen), lambda: frozen[b"k"], frozen.first]
+        calls += [lambda: frozen.get_many([b"k"])]
         for call in calls:
             with self.assertRaises(libfur.Error) as caught:
                 call()
@@ -634,6 +745,11 @@ class Heaps(HeapTest):
         here["info.heap_bytes"] = libfur._Info.heap_bytes.offset
         here["iterator"] = ctypes.sizeof(libfur._Iterator)
         here["ticket"] = ctypes.sizeof(libfur._Ticket)
+        here["lookup"] = libfur._LOOKUP.size
+        # Machines that libfur knows have the lowest byte of a number first.
+        lookup = libfur._LOOKUP.pack(*range(1, 7))
+        for number, name in enumerate(("key", "key_bytes", "value", "room", "bytes", "found"), 1):
+            here["lookup." + name] = lookup.index(number)
         for name in (*("HTM_NONE", "OPEN_OR_CREATE"),):
             here["FUR_" + name] = getattr(libfur, "_" + name)
         for code in libfur.Code:

@@ -195,6 +195,14 @@ impl Transaction for View<'_> {
             }
         }
     }
+    unsafe fn look_up(
+        &self,
+        map: *const sys::fur_map,
+        lookups: &mut [sys::fur_map_lookup],
+    ) -> c_int {
+        let (me, snapshot) = (self.me.raw.as_ptr(), self.snapshot.raw.as_ptr());
+        sys::fur_map_get_many_at(me, snapshot, map, lookups.as_mut_ptr(), lookups.len())
+    }
     fn entry(
         &self,
         map: *const sys::fur_map,

@@ -80,6 +80,16 @@ pub struct fur_map_bytes {
     pub bytes: usize,
 }
 
+#[repr(C)]
+pub struct fur_map_lookup {
+    pub key: *const u8,
+    pub key_bytes: usize,
+    pub value: *mut u8,
+    pub room: usize,
+    pub bytes: usize,
+    pub found: c_int,
+}
+
 type Out<T> = *mut *mut T;
 
 extern "C" {
@@ -126,6 +136,13 @@ extern "C" {
         key_bytes: usize,
         value: *mut u8,
         bytes: *mut usize,
+    ) -> c_int;
+    pub fn fur_map_get_many_at(
+        thread: *mut fur_thread,
+        snapshot: *mut fur_snapshot,
+        map: *const fur_map,
+        lookups: *mut fur_map_lookup,
+        n: usize,
     ) -> c_int;
     pub fn fur_map_copy_at(
         thread: *mut fur_thread,
@@ -174,6 +191,18 @@ extern "C" {
         update: *mut fur_update,
         map: *const fur_map,
         size: *mut u64,
+    ) -> c_int;
+    pub fn fur_map_get_many_ro(
+        ro: *mut fur_ro,
+        map: *const fur_map,
+        lookups: *mut fur_map_lookup,
+        n: usize,
+    ) -> c_int;
+    pub fn fur_map_get_many_update(
+        update: *mut fur_update,
+        map: *const fur_map,
+        lookups: *mut fur_map_lookup,
+        n: usize,
     ) -> c_int;
     pub fn fur_map_seek_ro(
         ro: *mut fur_ro,

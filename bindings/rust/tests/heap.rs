@@ -112,6 +112,84 @@ macro_rules! model_test {
 model_test!(hash_map_does_what_a_map_does, hash_map);
 model_test!(ordered_map_does_what_a_map_does, ordered_map);
 
+type Values = Vec<Option<Vec<u8>>>;
+
+macro_rules! many_keys_test {
+    ($test:ident, $map:ident) => {
+        #[test]
+        fn $test() {
+            const SIZES: [usize; 9] = [0, 1, 12, 13, 255, 256, 257, 1000, 100_000];
+            let place = Place::new();
+            let heap = Heap::create(&place.0, &options()).unwrap();
+            let me = heap.register().unwrap();
+            let map = me.$map("map").unwrap();
+            let value = |letter: u8, n: usize| vec![letter; SIZES[n % 9]];
+            let of = |letter: u8, gap: usize| -> BTreeMap<_, _> {
+                let there = (0..190).filter(|n| n % gap != 0);
+                there.map(|n| (key(n as u64), value(letter, n + gap))).collect()
+            };
+            let (mut old, new) = (of(b'o', 4), of(b'n', 3));
+            old.insert(Vec::new(), b"of the empty key".to_vec());
+            let store = |model: &BTreeMap<Vec<u8>, Vec<u8>>| {
+                me.update(|tx| map.clear(tx)).unwrap();
+                for (key, value) in model {
+                    me.update(|tx| map.put(tx, key, value)).unwrap();
+                }
+            };
+            // Some are not there, and some are there twice.
+            let mut keys: Vec<_> = (0..190).chain(0..20).map(key).collect();
+            keys.push(b"none".to_vec());
+            keys.push(Vec::new());
+            let few = [&keys[..0], &keys[..1], &keys[1..2], &keys[keys.len() - 17..]];
+            let all: Vec<_> = few.into_iter().chain([&keys[keys.len() - 200..]]).collect();
+            let expected = |model: &BTreeMap<Vec<u8>, Vec<u8>>| -> Vec<Values> {
+                all.iter()
+                    .map(|keys| keys.iter().map(|key| model.get(key).cloned()).collect())
+                    .collect()
+            };
+            // In every kind of transaction.
+            macro_rules! found {
+                ($tx:expr) => {{
+                    let tx = $tx;
+                    let mut found = Vec::new();
+                    for keys in &all {
+                        let values = map.get_many(tx, keys)?;
+                        for (key, value) in keys.iter().zip(&values) {
+                            assert_eq!(&map.get_copy(tx, key)?, value);
+                        }
+                        found.push(values);
+                    }
+                    Ok::<_, Error>(found)
+                }};
+            }
+            assert_eq!(me.read(|tx| found!(tx)).unwrap(), expected(&BTreeMap::new()));
+            store(&old);
+            assert_eq!(me.read(|tx| found!(tx)).unwrap(), expected(&old));
+            let then = me.snapshot().unwrap();
+            let in_snapshot = || found!(&then.view(&me));
+            store(&new);
+            assert_eq!(in_snapshot().unwrap(), expected(&old));
+            assert_eq!(me.read(|tx| found!(tx)).unwrap(), expected(&new));
+            let mut changed = new.clone();
+            me.update(|tx| {
+                for n in 0..40 {
+                    changed.insert(key(n), vec![b'u'; 300]);
+                    map.put(tx, &key(n), &[b'u'; 300])?;
+                }
+                changed.remove(&key(50));
+                assert!(map.remove(tx, &key(50))?);
+                assert_eq!(found!(&*tx)?, expected(&changed));
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+            assert_eq!(me.read(|tx| found!(tx)).unwrap(), expected(&changed));
+            assert_eq!(in_snapshot().unwrap(), expected(&old));
+        }
+    };
+}
+many_keys_test!(many_keys_of_a_hash_map_are_found_as_one_by_one, hash_map);
+many_keys_test!(many_keys_of_an_ordered_map_are_found_as_one_by_one, ordered_map);
+
 #[test]
 fn an_ordered_map_has_an_order() {
     let place = Place::new();
@@ -182,6 +260,7 @@ fn mistakes_are_errors() {
         assert_eq!(me_2.read(|_| Ok::<_, Error>(())).unwrap_err().code(), -12);
         assert!(me.hash_map("new").is_err());
         assert!(map_2.get(tx, b"key").unwrap_err().to_string().contains("another heap"));
+        assert_eq!(map_2.get_many(tx, &[b"key"]).unwrap_err(), map_2.get(tx, b"key").unwrap_err());
         map.len(tx)
     })
     .unwrap();
@@ -612,6 +691,7 @@ fn a_snapshot_that_is_too_old_is_an_error() {
     let error = map.get_copy(&then.view(&me), b"k").unwrap_err();
     assert_eq!(error.code(), libfur::code::ETOOOLD);
     assert!(error.to_string().contains("snapshot_bytes"), "{}", error);
+    assert_eq!(map.get_many(&then.view(&me), &[b"k"]).unwrap_err().code(), error.code());
     drop(then);
     let now = me.snapshot().unwrap();
     assert_eq!(map.len(&now.view(&me)).unwrap(), 3000);
@@ -633,6 +713,8 @@ fn snapshots_end() {
         me.read(|_| {
             assert_eq!(me.snapshot().unwrap_err().code(), libfur::code::ENESTED);
             let error = map.len(&then.view(&me)).unwrap_err();
+            assert_eq!(error.code(), libfur::code::ENESTED);
+            let error = map.get_many(&then.view(&me), &[b"key"]).unwrap_err();
             assert_eq!(error.code(), libfur::code::ENESTED);
             drop(then);
             Ok::<_, Error>(())

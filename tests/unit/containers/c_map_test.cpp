@@ -249,6 +249,89 @@ TEST_P(CMap, CopiesOnlyWhatThereIsRoomFor)
 	update([&](fur_update *tx) { try_all(tx); });
 }
 
+/* Many keys in one call, with as much room as fits `room` for each value. */
+template <class GetMany>
+std::vector<std::optional<std::string>> get_many(
+        const std::vector<std::string> &keys, size_t room, GetMany call)
+{
+	std::vector<std::optional<std::string>> found(keys.size());
+	std::vector<std::string> values(keys.size(), std::string(room, '?'));
+	std::vector<fur_map_lookup> lookups;
+	for (size_t i = 0; i < keys.size(); i++)
+		lookups.push_back({keys[i].data(), keys[i].size(), values[i].data(), room, 7, 7});
+	const int n = call(lookups.data(), lookups.size());
+	EXPECT_GE(n, 0) << fur_errormsg();
+	int there = 0;
+	for (size_t i = 0; i < keys.size(); i++) {
+		there += lookups[i].found;
+		if (lookups[i].found)
+			found[i] = values[i].substr(0, lookups[i].bytes) +
+			           (lookups[i].bytes > room ? "..." : "");
+		else
+			EXPECT_EQ(lookups[i].bytes, 0u);
+	}
+	EXPECT_EQ(n, there);
+	return found;
+}
+
+TEST_P(CMap, GetsManyAsItGetsOne)
+{
+	SCOPED_TRACE("FUR_TEST_SEED=" + std::to_string(seed_));
+	enum : uint64_t { KEYS = 300, ROOM = 30 };
+	for (uint64_t n = 0; n < KEYS; n += 2)
+		update([&](fur_update *tx) {
+			EXPECT_EQ(put(tx, map_, Text::key(n), std::string(n % 50, 'v')), 1);
+		});
+	std::vector<std::string> keys;
+	for (const size_t some : {0, 1, 16, 17, 100}) {
+		while (keys.size() < some)
+			keys.push_back(Text::key(below(KEYS)));
+		const auto compare = [&](auto *tx) {
+			const auto found = get_many(keys, ROOM, [&](auto *lookups, size_t n) {
+				return fur_map_get_many(tx, map_, lookups, n);
+			});
+			for (size_t i = 0; i < keys.size(); i++) {
+				auto one = get(tx, map_, keys[i]);
+				if (one && one->size() > ROOM)
+					one = one->substr(0, ROOM) + "...";
+				EXPECT_EQ(found[i], one) << keys[i];
+			}
+			return found;
+		};
+		const auto found = read(compare);
+		read_again([&](fur_reader *tx) { compare(tx); });
+		EXPECT_EQ(get_many(keys, ROOM,
+		                  [&](auto *lookups, size_t n) {
+			                  return fur_map_get_many_one(self_, map_, lookups, n);
+		                  }),
+		        found);
+		update([&](fur_update *tx) {
+			EXPECT_GE(put(tx, map_, Text::key(1), "another"), 0);
+			compare(tx);
+		});
+	}
+}
+
+TEST_P(CMap, RefusesLookupsThatAreWrong)
+{
+	char room[8];
+	fur_map_lookup none{"k", 1, room, sizeof room, 0, 0}, no_key{nullptr, 1, room, 1, 0, 0},
+	        no_value{"k", 1, nullptr, 1, 0, 0};
+	fur_ro *closed = nullptr;
+	read([&](fur_ro *tx) {
+		EXPECT_EQ(fur_map_get_many(tx, map_, nullptr, 0), 0);
+		EXPECT_EQ(fur_map_get_many(tx, map_, &none, 1), 0);
+		EXPECT_EQ(fur_map_get_many(tx, map_, nullptr, 1), FUR_EINVAL);
+		EXPECT_EQ(fur_map_get_many(tx, map_, &no_key, 1), FUR_EINVAL);
+		EXPECT_EQ(fur_map_get_many(tx, map_, &no_value, 1), FUR_EINVAL);
+		EXPECT_EQ(fur_map_get_many(tx, map_, &none, size_t(1) << 31), FUR_EINVAL);
+		EXPECT_EQ(fur_map_get_many(tx, static_cast<fur_map *>(nullptr), &none, 1),
+		        FUR_EINVAL);
+		EXPECT_EQ(fur_map_get_many_one(self_, map_, &none, 1), FUR_ENESTED);
+	});
+	EXPECT_EQ(fur_map_get_many(closed, map_, &none, 1), FUR_ENOTX);
+}
+
 TEST_P(CMap, ShowsEntriesWhereTheyLie)
 {
 	const std::string longer(100, 'v');
@@ -895,6 +978,14 @@ TEST_P(CMapInSnapshots, ShowWhatThereWas)
 	EXPECT_EQ(std::string(value, bytes), "then");
 	EXPECT_EQ(fur_map_get_at(self_, later.get(), map_, "10007", 5, value, &bytes), 0);
 	EXPECT_EQ(bytes, 0u);
+	const auto many = [&](const fur::Snapshot &s) {
+		return get_many({"10007", "10008", "9"}, 10, [&](auto *lookups, size_t n) {
+			return fur_map_get_many_at(self_, s.get(), map_, lookups, n);
+		});
+	};
+	using Found = std::vector<std::optional<std::string>>;
+	EXPECT_EQ(many(then), (Found{"then", "then", std::nullopt}));
+	EXPECT_EQ(many(later), (Found{std::nullopt, "a new valu...", std::nullopt}));
 	uint64_t size = 0;
 	EXPECT_EQ(fur_map_size_at(self_, then.get(), map_, &size), 0);
 	EXPECT_EQ(size, 200u);

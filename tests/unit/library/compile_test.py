@@ -172,6 +172,38 @@ void f(fur_thread *t)
     fur::update(t, [&](fur_update *tx) { fur_set_root(tx, 0, fur::make<Record>(tx)); });
 }
 """
+INTERLEAVE = """#include <fur/interleave.hpp>
+#include <fur/root.hpp>
+template <class Tx>
+void search(Tx *tx, long n, const long *from, long *to)
+{
+    fur::interleave(static_cast<size_t>(n), [&](size_t i) -> fur::task {
+        %s;
+        to[i] = fur_load(tx, from + i);
+    });
+}
+void f(fur_thread *t, long n, const long *from, long *to);
+void f(fur_thread *t, long n, const long *from, long *to)
+{
+    fur::read(t, [&](fur_ro *tx) { search(tx, n, from, to); });
+    fur::read(t, fur::rerun, [&](fur_reader *tx) { search(tx, n, from, to); });
+    fur::update(t, [&](fur_update *tx) { search(tx, n, from, to); });
+}
+"""
+# The body of a search, and what the compiler says of it.
+SEARCHES = [
+    ("a search", "co_await fur::prefetch(tx, from + i, sizeof(long))", ""),
+    ("prefetch() alone", "co_return; fur::prefetch(tx, from + i, 8)", "co_await it: others go on"),
+    ("co_await of something else", "co_await std::suspend_always{}", "suspend_always"),
+    ("a search with a value", "co_return 1", "return_value"),
+]
+NO_TASK = """#include <fur/interleave.hpp>
+void f(long *to);
+void f(long *to)
+{
+    fur::interleave(10, [&](size_t i) { to[i] = 0; });
+}
+"""
 # What a program does with containers: calls that instantiate nearly all of them.
 CONTAINERS = """#include <fur/root.hpp>
 struct Point { uint32_t x, y; bool operator==(const Point &p) const { return x == p.x && y == p.y; }
@@ -642,6 +674,19 @@ def check_misuses(standard):
             check(name, MISUSE % text, standard, not says, says, more=["-include", header])
 
 
+def check_interleave(standard):
+    """fur/interleave.hpp, which needs coroutines."""
+    if standard < "c++20":
+        text = "#include <fur/interleave.hpp>\n"
+        check("interleave.hpp is refused", text, standard, False, "compile with -std=c++20")
+        return
+    more = ["-Wconversion"]
+    check("interleave.hpp alone", "#include <fur/interleave.hpp>\n", standard, True, more=more)
+    for name, body, says in SEARCHES if standard == "c++20" else SEARCHES[:1]:
+        check(name, INTERLEAVE % body, standard, not says, says, more=more)
+    check("a search that is none", NO_TASK, standard, False, "a lambda says so by")
+
+
 for standard in standards:
     for name, text, expected in cases:
         check(name, text, standard, expected)
@@ -663,4 +708,6 @@ for standard in standards:
         check("use of containers", CONTAINERS, standard, True, more=["-Wconversion"])
         if standard == "c++17":
             check_misuses(standard)
+    if language == "c++":
+        check_interleave(standard)
 sys.exit(1 if bad else 0)
