@@ -21,7 +21,7 @@
 #include <memory>
 #include <thread>
 #ifdef BENCH_LMDB
-#include <lmdb.h>
+#include "lmdb.hpp"
 #endif
 #ifdef BENCH_PMEMOBJ
 #include "pmemobj.h"
@@ -152,78 +152,40 @@ private:
 };
 
 #ifdef BENCH_LMDB
-void lmdb_check(int error)
-{
-	if (error)
-		die(std::string("LMDB: ") + mdb_strerror(error));
-}
-
 class Lmdb : public Store
 {
 public:
-	explicit Lmdb(const Settings &s) : path_(s.directory + "/fur-bench-containers-lmdb")
-	{
-		remove();
-		lmdb_check(mdb_env_create(&env_));
-		lmdb_check(mdb_env_set_mapsize(env_, (256 << 20) + s.keys * 512));
-		lmdb_check(mdb_env_open(
-		        env_, path_.c_str(), MDB_NOSUBDIR | MDB_NOSYNC | MDB_WRITEMAP, 0600));
-		MDB_txn *tx;
-		lmdb_check(mdb_txn_begin(env_, nullptr, 0, &tx));
-		lmdb_check(mdb_dbi_open(tx, nullptr, MDB_INTEGERKEY, &db_));
-		lmdb_check(mdb_txn_commit(tx));
-	}
-	~Lmdb() override
-	{
-		mdb_env_close(env_);
-		remove();
-	}
+	explicit Lmdb(const Settings &s) : file_(s, "lmdb", (256 << 20) + s.keys * 512) {}
 	std::unique_ptr<Session> session() override
 	{
-		return std::make_unique<LmdbSession>(env_, db_);
+		return std::make_unique<LmdbSession>(file_);
 	}
 
 private:
-	void remove() const
-	{
-		unlink(path_.c_str());
-		unlink((path_ + "-lock").c_str());
-	}
 	struct LmdbSession : Session {
-		LmdbSession(MDB_env *e, MDB_dbi d) : env(e), db(d)
-		{
-			lmdb_check(mdb_txn_begin(env, nullptr, MDB_RDONLY, &reader));
-			mdb_txn_reset(reader);
-		}
-		~LmdbSession() override
-		{
-			mdb_txn_abort(reader);
-		}
+		explicit LmdbSession(const LmdbFile &f) : file(f), reader(f.env) {}
 		bool get(uint64_t key, Value &value) override
 		{
 			MDB_val k{sizeof key, &key}, v;
-			lmdb_check(mdb_txn_renew(reader));
-			const int error = mdb_get(reader, db, &k, &v);
+			lmdb_check(mdb_txn_renew(reader.tx));
+			const int error = mdb_get(reader.tx, file.db, &k, &v);
 			if (error == 0)
 				memcpy(&value, v.mv_data, sizeof value);
-			mdb_txn_reset(reader);
+			mdb_txn_reset(reader.tx);
 			return error == 0;
 		}
 		void put(uint64_t key, const Value &value) override
 		{
 			MDB_val k{sizeof key, &key}, v{sizeof value, const_cast<Value *>(&value)};
 			MDB_txn *tx;
-			lmdb_check(mdb_txn_begin(env, nullptr, 0, &tx));
-			lmdb_check(mdb_put(tx, db, &k, &v, 0));
+			lmdb_check(mdb_txn_begin(file.env, nullptr, 0, &tx));
+			lmdb_check(mdb_put(tx, file.db, &k, &v, 0));
 			lmdb_check(mdb_txn_commit(tx));
 		}
-		MDB_env *env;
-		MDB_dbi db;
-		MDB_txn *reader = nullptr;
+		const LmdbFile &file;
+		LmdbReader reader;
 	};
-	std::string path_;
-	MDB_env *env_ = nullptr;
-	MDB_dbi db_ = 0;
+	LmdbFile file_;
 };
 #endif
 

@@ -7,10 +7,9 @@
 
 #include <fur/root.hpp>
 
-#include <map>
-#include <memory>
+#include <functional>
 #ifdef BENCH_LMDB
-#include <lmdb.h>
+#include "lmdb.hpp"
 #endif
 
 namespace containers
@@ -19,11 +18,8 @@ namespace containers
 namespace
 {
 
-/* n keys in one transaction.  Returns the sum of their values. */
-struct Lookup {
-	virtual ~Lookup() = default;
-	virtual uint64_t sum(const uint64_t *keys, size_t n) = 0;
-};
+/* Look n keys up in one transaction.  Returns the sum of their values. */
+using Lookup = std::function<uint64_t(const uint64_t *keys, size_t n)>;
 
 using Hash = fur::hash_map<uint64_t, uint64_t>;
 using Ordered = fur::ordered_map<uint64_t, uint64_t>;
@@ -65,112 +61,80 @@ public:
 	Map &map;
 };
 
-/* Tx: fur_ro or fur_reader.  Body: a body of both. */
+/* body(tx, keys, n, sum) in a transaction: a fur_ro or a fur_reader. */
 template <class Tx, class Body>
-uint64_t read_in(fur_thread *self, Body body)
+Lookup in_transaction(fur_thread *self, Body body)
 {
-	if constexpr (std::is_same_v<Tx, fur_ro>)
-		return fur::read(self, body);
-	else
-		return fur::read(self, fur::rerun, body);
+	return [=](const uint64_t *keys, size_t n) {
+		const auto look_up = [&](Tx *tx) {
+			uint64_t sum = 0;
+			body(tx, keys, n, sum);
+			return sum;
+		};
+		if constexpr (std::is_same_v<Tx, fur_ro>)
+			return fur::read(self, look_up);
+		else
+			return fur::read(self, fur::rerun, look_up);
+	};
 }
 
 template <class Tx, class Map>
-struct OneByOne : Lookup {
-	explicit OneByOne(const Store<Map> &s) : store(s) {}
-	uint64_t sum(const uint64_t *keys, size_t n) override
-	{
-		return read_in<Tx>(store.self, [&](Tx *tx) {
-			uint64_t all = 0;
-			for (size_t i = 0; i < n; i++)
-				all += store.map.get(tx, keys[i]).value();
-			return all;
-		});
-	}
-	const Store<Map> &store;
-};
+Lookup one_by_one(const Store<Map> &store)
+{
+	const auto body = [&map = store.map](
+	                          Tx *tx, const uint64_t *keys, size_t n, uint64_t &sum) {
+		for (size_t i = 0; i < n; i++)
+			sum += map.get(tx, keys[i]).value();
+	};
+	return in_transaction<Tx>(store.self, body);
+}
 
 template <class Tx, class Map>
-struct Many : Lookup {
-	explicit Many(const Store<Map> &s) : store(s) {}
-	uint64_t sum(const uint64_t *keys, size_t n) override
-	{
-		return read_in<Tx>(store.self, [&](Tx *tx) {
-			uint64_t all = 0;
-			store.map.get_many(
-			        tx, keys, n, [&](size_t, uint64_t value) { all += value; });
-			return all;
-		});
-	}
-	const Store<Map> &store;
-};
+Lookup many(const Store<Map> &store)
+{
+	const auto body = [&map = store.map](
+	                          Tx *tx, const uint64_t *keys, size_t n, uint64_t &sum) {
+		map.get_many(tx, keys, n, [&](size_t, uint64_t value) { sum += value; });
+	};
+	return in_transaction<Tx>(store.self, body);
+}
 
 #ifdef BENCH_LMDB
-void lmdb_check(int error)
-{
-	if (error)
-		die(std::string("LMDB: ") + mdb_strerror(error));
-}
-
-class Lmdb : public Lookup
-{
-public:
+struct Lmdb {
 	explicit Lmdb(const Settings &s)
-	    : path_(s.directory + "/fur-bench-containers-get-many-lmdb")
+	    : file(s, "get-many-lmdb", (256 << 20) + s.keys * 256), reader(file.env)
 	{
-		remove();
-		lmdb_check(mdb_env_create(&env_));
-		lmdb_check(mdb_env_set_mapsize(env_, (256 << 20) + s.keys * 256));
-		lmdb_check(mdb_env_open(
-		        env_, path_.c_str(), MDB_NOSUBDIR | MDB_NOSYNC | MDB_WRITEMAP, 0600));
 		MDB_txn *tx;
-		lmdb_check(mdb_txn_begin(env_, nullptr, 0, &tx));
-		lmdb_check(mdb_dbi_open(tx, nullptr, MDB_INTEGERKEY, &db_));
+		lmdb_check(mdb_txn_begin(file.env, nullptr, 0, &tx));
 		for (uint64_t k = 0; k < s.keys; k++) {
 			uint64_t key = key_of(k);
 			MDB_val at{sizeof key, &key}, value{sizeof k, &k};
-			lmdb_check(mdb_put(tx, db_, &at, &value, 0));
+			lmdb_check(mdb_put(tx, file.db, &at, &value, 0));
 		}
 		lmdb_check(mdb_txn_commit(tx));
-		lmdb_check(mdb_txn_begin(env_, nullptr, MDB_RDONLY, &reader_));
-		mdb_txn_reset(reader_);
 	}
-	~Lmdb() override
-	{
-		mdb_txn_abort(reader_);
-		mdb_env_close(env_);
-		remove();
-	}
-	uint64_t sum(const uint64_t *keys, size_t n) override
+	uint64_t sum(const uint64_t *keys, size_t n) const
 	{
 		uint64_t all = 0;
-		lmdb_check(mdb_txn_renew(reader_));
+		lmdb_check(mdb_txn_renew(reader.tx));
 		for (size_t i = 0; i < n; i++) {
 			MDB_val at{sizeof *keys, const_cast<uint64_t *>(&keys[i])}, value;
-			lmdb_check(mdb_get(reader_, db_, &at, &value));
+			lmdb_check(mdb_get(reader.tx, file.db, &at, &value));
 			uint64_t k;
 			memcpy(&k, value.mv_data, sizeof k);
 			all += k;
 		}
-		mdb_txn_reset(reader_);
+		mdb_txn_reset(reader.tx);
 		return all;
 	}
 
-private:
-	void remove() const
-	{
-		unlink(path_.c_str());
-		unlink((path_ + "-lock").c_str());
-	}
-	std::string path_;
-	MDB_env *env_ = nullptr;
-	MDB_dbi db_ = 0;
-	MDB_txn *reader_ = nullptr;
+	LmdbFile file;
+	LmdbReader reader;
 };
 #endif
 
 /* Nanoseconds a key, for calls with n keys. */
-double measure(Lookup &lookup, const Settings &s, size_t n)
+double measure(const Lookup &lookup, const Settings &s, size_t n)
 {
 	enum : size_t { AHEAD = 1000 };
 	std::vector<uint64_t> keys(n * AHEAD);
@@ -186,7 +150,7 @@ double measure(Lookup &lookup, const Settings &s, size_t n)
 		}
 		const double from = now();
 		for (size_t at = 0; at < keys.size(); at += n, calls++)
-			sum += lookup.sum(&keys[at], n);
+			sum += lookup(&keys[at], n);
 		took += now() - from;
 		if (sum != 0)
 			die("a value is wrong");
@@ -198,7 +162,7 @@ double measure(Lookup &lookup, const Settings &s, size_t n)
 struct Way {
 	std::string name;
 	size_t n;
-	std::unique_ptr<Lookup> single, many;
+	Lookup single, many;
 	std::vector<double> ns{}, single_ns{}, ratio{};
 };
 
@@ -206,9 +170,8 @@ template <class Tx, class Map>
 void add_ways(std::vector<Way> &ways, const std::string &name, const Store<Map> &store)
 {
 	for (const size_t n : {10, 100})
-		ways.push_back({name + "get_many_" + std::to_string(n), n,
-		        std::make_unique<OneByOne<Tx, Map>>(store),
-		        std::make_unique<Many<Tx, Map>>(store)});
+		ways.push_back({name + "get_many_" + std::to_string(n), n, one_by_one<Tx>(store),
+		        many<Tx>(store)});
 }
 
 void print(const Settings &s, const std::vector<Way> &ways, const bench::RoundTrips &trips)
@@ -235,15 +198,17 @@ tools::Json measure_get_many(const Settings &s)
 	add_ways<fur_reader>(ways, "optimistic_", ordered);
 	add_ways<fur_reader>(ways, "optimistic_hash_map_", hash);
 #ifdef BENCH_LMDB
-	ways.push_back({"get_many_10_next_to_lmdb", 10, std::make_unique<Lmdb>(s),
-	        std::make_unique<Many<fur_ro, Ordered>>(ordered)});
+	const Lmdb lmdb(s);
+	ways.push_back({"get_many_10_next_to_lmdb", 10,
+	        [&](const uint64_t *keys, size_t n) { return lmdb.sum(keys, n); },
+	        many<fur_ro>(ordered)});
 #endif
 	bench::RoundTrips trips;
 	for (unsigned round = 0; round < s.rounds; round++) {
 		trips.take();
 		for (Way &way : ways) {
-			way.ns.push_back(measure(*way.many, s, way.n));
-			way.single_ns.push_back(measure(*way.single, s, way.n));
+			way.ns.push_back(measure(way.many, s, way.n));
+			way.single_ns.push_back(measure(way.single, s, way.n));
 			way.ratio.push_back(way.single_ns.back() / way.ns.back());
 		}
 	}

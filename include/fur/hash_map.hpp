@@ -104,7 +104,7 @@ public:
 	{
 		const uint64_t hash = key_codec::hash_of(key);
 		const Place p = find_place(tx, hash, key);
-		const Entry e = find_in_list(tx, p, key);
+		const Entry e = find_at(tx, p, key);
 		return e.leaf ? Iterator<Tx>(tx, this, hash, p, e) : Iterator<Tx>();
 	}
 	/* value_words - where the key's value lies, for codecs.   Returns: NULL: no such key. */
@@ -480,23 +480,28 @@ private:
 	};
 	/* In a leaf, and in those that follow it in a list. */
 	template <class Tx>
-	static Entry find_in_list(Tx *tx, const Place &p, key_view key)
+	static Entry find_in_list(Tx *tx, uint64_t *leaf, uint64_t hash, key_view key)
 	{
-		for (uint64_t *leaf = p.leaf; leaf; leaf = next_leaf(tx, leaf))
-			if (const size_t k = find_in(tx, leaf, p.hash, key); k < ENTRIES)
+		for (; leaf; leaf = next_leaf(tx, leaf))
+			if (const size_t k = find_in(tx, leaf, hash, key); k < ENTRIES)
 				return {leaf, k};
 		return {nullptr, 0};
 	}
 	template <class Tx>
+	static Entry find_at(Tx *tx, const Place &p, key_view key)
+	{
+		return find_in_list(tx, p.leaf, p.hash, key);
+	}
+	template <class Tx>
 	Entry find_entry(Tx *tx, uint64_t hash, key_view key) const
 	{
-		return find_in_list(tx, find_place(tx, hash, key), key);
+		return find_at(tx, find_place(tx, hash, key), key);
 	}
-	/* Where a search of many is. */
+	/* Where one of many searches is. */
 	struct Seeker {
 		uint64_t hash;
-		const uint64_t *at; /* a slot; then a leaf, NULL if the map is empty */
-		unsigned used;      /* bits of the hash; AT_LEAF, AT_BUCKET: below the tables */
+		uint64_t *at;  /* a slot; then a leaf, NULL if the map is empty */
+		unsigned used; /* bits of the hash; AT_LEAF, AT_BUCKET: below the tables */
 	};
 	enum : unsigned { AT_LEAF = HASH_BITS, AT_BUCKET };
 
@@ -505,7 +510,7 @@ private:
 	static void enter(Tx *tx, Seeker &seeker, uint64_t word)
 	{
 		const auto bits = static_cast<unsigned>(word & LOW);
-		seeker.at = detail::pointer<const uint64_t>(word & ~LOW);
+		seeker.at = detail::pointer<uint64_t>(word & ~LOW);
 		if (bits == BUCKET) { /* rare */
 			seeker.used = AT_BUCKET;
 		} else if (bits == 0) {
@@ -541,7 +546,7 @@ private:
 		for (size_t i = 0; i < n; i++)
 			words[i] = find_below(tx, all[i], key_of(i));
 	}
-	/* That of the first entry of the leaf with the hash's tag. */
+	/* For the block of the leaf's first key that has the hash's tag. */
 	template <class Tx>
 	static void ask_for_key(Tx *tx, const Seeker &seeker)
 	{
@@ -555,10 +560,8 @@ private:
 	{
 		if (seeker.used == AT_BUCKET)
 			return value_words(tx, key);
-		for (const uint64_t *leaf = seeker.at; leaf; leaf = next_leaf(tx, leaf))
-			if (const size_t k = find_in(tx, leaf, seeker.hash, key); k < ENTRIES)
-				return value_at(leaf, k);
-		return nullptr;
+		const Entry e = find_in_list(tx, seeker.at, seeker.hash, key);
+		return e.leaf ? value_at(e.leaf, e.k) : nullptr;
 	}
 	/* For an update that relies on the entries of these leaves: a split stores to the tags, and
 	 * so does every insertion and removal, to those of the first leaf or of a later one. */
@@ -574,7 +577,7 @@ private:
 	uint64_t *words_to_change(Tx *tx, key_view key)
 	{
 		const Place p = find_place(tx, key_codec::hash_of(key), key);
-		const Entry e = find_in_list(tx, p, key);
+		const Entry e = find_at(tx, p, key);
 		if (!e.leaf)
 			return nullptr;
 		hold(tx, p.leaf, e.leaf);
@@ -825,7 +828,7 @@ private:
 		key_codec::check_key(key);
 		const uint64_t outer = key_codec::hash_of(key);
 		const Place p = find_place(tx, outer, key);
-		if (const Entry e = find_in_list(tx, p, key); e.leaf) {
+		if (const Entry e = find_at(tx, p, key); e.leaf) {
 			hold(tx, p.leaf, e.leaf);
 			return {value_at(e.leaf, e.k), false};
 		}
@@ -852,7 +855,7 @@ private:
 	{
 		const uint64_t hash = key_codec::hash_of(key);
 		const Place p = find_place(tx, hash, key);
-		const Entry e = find_in_list(tx, p, key);
+		const Entry e = find_at(tx, p, key);
 		if (!e.leaf)
 			return false;
 		hold(tx, p.leaf, e.leaf);

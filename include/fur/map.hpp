@@ -156,7 +156,7 @@ public:
 		return value_codec::load(tx, words);
 	}
 	/* get_many - look for `n` keys at once, and call f(size_t i, mapped_type value) for each
-	 * keys[i] that is there, in no order.  In a map that is larger than the processor's caches
+	 * keys[i] that is there, in any order.  In a map that is larger than the processor's caches
 	 * a search waits for memory at each level; here up to 16 searches wait together.  In an
 	 * update it reads what as many calls of get() would.
 	 * `keys` are of any type that get() takes.
@@ -177,8 +177,8 @@ public:
 		return get_many(tx, keys, n,
 		        [&](size_t i, auto &&value) { out[i].emplace(std::move(value)); });
 	}
-	/* find_many - the same, for codecs: call found(i, words), where the value lies.  It owns
-	 * nothing, so libfur may leave it by longjmp(). */
+	/* find_many - the same, for bindings: call found(i, words) with the words of the value
+	 * where it lies.  find_many() owns nothing, so libfur may leave it by longjmp(). */
 	template <class Tx, class Key, class Found>
 	size_type find_many(Tx *tx, const Key *keys, size_t n, Found found) const
 	{

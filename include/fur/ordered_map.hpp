@@ -412,6 +412,27 @@ private:
 			index[levels++] = i;
 		}
 	};
+	/* Entries of a node that may be the first one that is not before a key: `first`, or one of
+	 * the `others` behind it, or the one behind these. */
+	struct Range {
+		unsigned first, others;
+
+		unsigned middle() const
+		{
+			return first + others / 2;
+		}
+		/* The middle one is before the key, or it is not. */
+		void narrow(bool is_before)
+		{
+			const unsigned half = others / 2;
+			if (is_before) {
+				first += half + 1;
+				others -= half + 1;
+			} else {
+				others = half;
+			}
+		}
+	};
 	/* The first entry from `i` on that is not before the key.  `before(words)`: is this key? */
 	template <class Before>
 	static unsigned first_not(const uint64_t *node, Order order, unsigned i, Before before)
@@ -428,16 +449,10 @@ private:
 			}
 			return last;
 		}
-		for (unsigned n = order.count() - i; n > 0;) {
-			const unsigned half = n / 2;
-			if (before(key_at(node, order.place(i + half)))) {
-				i += half + 1;
-				n -= half + 1;
-			} else {
-				n = half;
-			}
-		}
-		return i;
+		Range range{i, order.count() - i};
+		while (range.others)
+			range.narrow(before(key_at(node, order.place(range.middle()))));
+		return range.first;
 	}
 	/* In an inner node: the child to which the key belongs. */
 	template <class Tx>
@@ -484,41 +499,36 @@ private:
 			return {nullptr, 0};
 		return {leaf, order.place(i)};
 	}
-	/* Where a search of many is: its node, as in a root; and the first of its entries that may
-	 * not be before the key, with how many others. */
+	/* Where one of many searches is. */
 	struct Seeker {
-		uint64_t node; /* 0: there is none */
+		uint64_t node; /* as in a root; 0: there is none */
 		Order order;
-		unsigned first, others;
+		Range range;
 	};
 	/* One step of first_not().   Returns: whether there is another one. */
 	template <class Tx>
 	static bool look_at_middle(Tx *tx, Seeker &seeker, key_view key)
 	{
-		if (seeker.others == 0)
+		if (seeker.range.others == 0)
 			return false;
-		const unsigned half = seeker.others / 2;
 		const uint64_t *middle = middle_of(seeker);
-		const bool is_before =
-		        is_leaf(seeker.node) ? less(tx, middle, key) : !more(tx, middle, key);
-		seeker.first += is_before ? half + 1 : 0;
-		seeker.others = is_before ? seeker.others - half - 1 : half;
+		seeker.range.narrow(
+		        is_leaf(seeker.node) ? less(tx, middle, key) : !more(tx, middle, key));
 		ask_for_middle(tx, seeker);
-		return seeker.others;
+		return seeker.range.others;
 	}
 	static const uint64_t *middle_of(const Seeker &seeker)
 	{
-		return key_at(
-		        node_of(seeker.node), seeker.order.place(seeker.first + seeker.others / 2));
+		return key_at(node_of(seeker.node), seeker.order.place(seeker.range.middle()));
 	}
 	/* For its block. */
 	template <class Tx>
 	static void ask_for_middle(Tx *tx, const Seeker &seeker)
 	{
-		if (seeker.others)
+		if (seeker.range.others)
 			key_codec::prefetch(tx, middle_of(seeker));
 	}
-	/* Each in its node. */
+	/* Find where each key belongs in its node. */
 	template <class Tx, class KeyOf>
 	static void find_in_nodes(Tx *tx, size_t n, KeyOf key_of, Seeker *all)
 	{
@@ -529,13 +539,13 @@ private:
 			const uint64_t *node = node_of(one.node);
 			const Order order = one.order = order_of(tx, node);
 			if constexpr (detail::has_prefetch<key_codec>::value) {
-				one.first = !is_leaf(one.node);
-				one.others = order.count() - one.first;
+				const unsigned first = !is_leaf(one.node);
+				one.range = {first, order.count() - first};
 				ask_for_middle(tx, one);
 			} else {
-				one.first = is_leaf(one.node)
-				                    ? lower(tx, node, order, key_of(i))
-				                    : route(tx, node, order, key_of(i)) + 1;
+				one.range.first = is_leaf(one.node)
+				                          ? lower(tx, node, order, key_of(i))
+				                          : route(tx, node, order, key_of(i)) + 1;
 			}
 		}
 		if constexpr (detail::has_prefetch<key_codec>::value)
@@ -563,8 +573,10 @@ private:
 		for (size_t i = 0; i < n; i++) {
 			const Seeker &one = all[i];
 			const uint64_t *leaf = node_of(one.node);
-			const bool found = leaf && has(tx, leaf, one.order, one.first, key_of(i));
-			words[i] = found ? value_at(leaf, one.order.place(one.first)) : nullptr;
+			const bool found =
+			        leaf && has(tx, leaf, one.order, one.range.first, key_of(i));
+			words[i] =
+			        found ? value_at(leaf, one.order.place(one.range.first)) : nullptr;
 		}
 	}
 	/* To the child before the entry.   Returns: false: it is at a leaf. */
@@ -573,7 +585,7 @@ private:
 	{
 		if (!seeker.node || is_leaf(seeker.node))
 			return false;
-		seeker.node = child(tx, node_of(seeker.node), seeker.order, seeker.first - 1);
+		seeker.node = child(tx, node_of(seeker.node), seeker.order, seeker.range.first - 1);
 		detail::prefetch(tx, node_of(seeker.node),
 		        !is_leaf(seeker.node) ? +INNER_WORDS
 		        : IS_SMALL            ? +LEAF_WORDS

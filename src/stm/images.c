@@ -362,9 +362,7 @@ static struct saved_set *set_of(const struct images *m, uint64_t line)
 	return &m->sets[line / SET_LINES];
 }
 
-/* Is the line saved for the newest snapshot, as far as its set tells?
- * Orders:  its loads before the caller's later stores to the line (acquire).  So a reader that sees
- *          one of these finds the image. */
+/* Is the line saved for the newest snapshot, as far as its set tells? */
 static bool is_in_set(const struct images *m, uint64_t number, uint64_t line)
 {
 	const struct saved_set *set = set_of(m, line);
@@ -372,11 +370,11 @@ static bool is_in_set(const struct images *m, uint64_t number, uint64_t line)
 	/* Acquire: the number before the bits, which are of an older snapshot otherwise (plant:
 	 * snapshot-set-stale; model: SETSTALE). */
 	return arch_load_acquire(&set->number) == number &&
-	       arch_load_acquire(&set->bits[bit / 64]) >> bit % 64 & 1;
+	       arch_load(&set->bits[bit / 64]) >> bit % 64 & 1;
 }
 
-/* The line is saved.  Another thread may do the same to another line of the set: then one of the
- * bits may be lost, and its line looks as if it had to be saved. */
+/* The line is saved.  If another thread adds another line to the set meanwhile, one of the bits may
+ * be lost.  Then the line's chain tells that it is saved. */
 static void add_to_set(struct images *m, uint64_t number, uint64_t line)
 {
 	struct saved_set *set = set_of(m, line);
@@ -385,21 +383,21 @@ static void add_to_set(struct images *m, uint64_t number, uint64_t line)
 	if (arch_load_acquire(&set->number) != number) {
 		for (int k = 0; k < SET_WORDS; k++)
 			arch_store(&set->bits[k], 0);
-		/* Release: the bits before the number (model: NUMBERFIRST). */
+		/* Release: the bits before the number (plants: snapshot-set-number-first,
+		 * snapshot-set-unordered; model: NUMBERFIRST). */
 		arch_store_release(&set->number, number);
 	}
-	/* Release: the image, and the version, before the bit. */
+	/* Release: the image, and the version, before the bit.  Otherwise an update that finds the
+	 * bit could store before a reader can find the image. */
 	arch_store_release(word, arch_load(word) | UINT64_C(1) << bit % 64);
 }
 
-/* INV-SN1: save the line unless that is done.  False: there is no snapshot left. */
-static bool save_line(struct fur_thread *t, uint64_t number, uint64_t line)
+/* An image of the line, before the one to which `newest` leads.  False: there is no snapshot
+ * left. */
+static bool add_image(struct fur_thread *t, uint64_t number, uint64_t line, uint64_t newest)
 {
 	struct images *m = t->engine->images;
 	struct saver *saver = &t->saver;
-	const uint64_t newest = arch_load(&m->heads[line]);
-	if (link_number(newest) >= number)
-		return true;
 	if ((saver->number != number || saver->next == saver->end) && !take_segment(t, number))
 		return false;
 	const uint64_t image = saver->next++;
@@ -430,20 +428,31 @@ static void raise_version(struct fur_thread *t, uint64_t line)
 		arch_store(stamp, m->last);
 }
 
+/* INV-SN1: save the line unless that is done.  False: there is no snapshot left. */
+static bool save_line(struct fur_thread *t, uint64_t number, uint64_t line, bool stamped)
+{
+	struct images *m = t->engine->images;
+	if (is_in_set(m, number, line))
+		return true;
+	const uint64_t newest = arch_load(&m->heads[line]);
+	if (link_number(newest) < number) {
+		if (!stamped)
+			raise_version(t, line);
+		if (!add_image(t, number, line, newest))
+			return false;
+	}
+	add_to_set(m, number, line);
+	return true;
+}
+
 static void save_range(struct fur_thread *t, uint64_t offset, uint64_t bytes, bool stamped)
 {
 	const uint64_t number = arch_load(&t->engine->lock.snapshot);
 	if (!number || bytes == 0)
 		return;
-	for (uint64_t line = offset / LINE; line <= (offset + bytes - 1) / LINE; line++) {
-		if (is_in_set(t->engine->images, number, line))
-			continue;
-		if (!stamped && link_number(arch_load(&t->engine->images->heads[line])) < number)
-			raise_version(t, line);
-		if (!save_line(t, number, line))
+	for (uint64_t line = offset / LINE; line <= (offset + bytes - 1) / LINE; line++)
+		if (!save_line(t, number, line, stamped))
 			break;
-		add_to_set(t->engine->images, number, line);
-	}
 	/* Images before stores, and the version too: a reader that loads what we store then finds
 	 * that it must look at the chain, and the image there (plant: snapshot-saves-late;
 	 * model: SAVELATE, RAISEDLATE). */

@@ -33,8 +33,8 @@
  *            before the store that it cannot see.  Its readers look at that after each load that is
  *            not the usual case, and leave the body; after the revocation each load is none.
  *   INV-SN8  If a line's bit is set, and the number of its set is that of the newest snapshot, the
- *            line is saved.  So each snapshot's bits begin at 0.  No thread that adds a line for
- *            one snapshot is still at it when the next one has begun (INV-SN2).
+ *            line is saved.  So each snapshot's bits begin at 0.  A thread that sets a bit for
+ *            one snapshot has done so before the next one begins (INV-SN2).
  */
 #ifndef FUR_IMAGES_H
 #define FUR_IMAGES_H

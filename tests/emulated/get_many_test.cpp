@@ -10,7 +10,6 @@
 #include <fur/string.hpp>
 
 #include <memory>
-#include <random>
 
 namespace
 {

@@ -214,7 +214,7 @@ inline set_bounds() {
 	od
 }
 #ifdef SETS
-/* Each access is a step.  What is loaded lies in x and o between two of them. */
+/* Each access is a step.  What is loaded lies in x until the next one. */
 inline look_at_set(k) {
 #ifndef SETSTALE
 	x = set_number;

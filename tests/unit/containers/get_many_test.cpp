@@ -2,11 +2,9 @@
  *
  * get_many_test.cpp - get_many() of the maps finds what get() finds, in each kind of transaction.
  */
-#include "composites.hpp"
 #include "maps.hpp"
 
 #include <atomic>
-#include <cmath>
 #include <limits>
 #include <thread>
 
@@ -22,7 +20,7 @@ protected:
 
 	GetMany() : map_(fur::root<M>(self_, "map"))
 	{
-		this->RecordProperty("seed", std::to_string(seed_));
+		RecordProperty("seed", std::to_string(seed_));
 	}
 	static Key key(uint64_t n)
 	{
@@ -32,7 +30,7 @@ protected:
 	{
 		return Value(Sample<typename KeyOf<M>::mapped>::value(n));
 	}
-	/* Every second one of the first keys, some at a time. */
+	/* Entries number `from` to `to` - 1, which have every second key, some at a time. */
 	void insert(uint64_t from, uint64_t to)
 	{
 		while (from < to)
@@ -41,7 +39,7 @@ protected:
 					map_->insert(tx, key(2 * from), value(from));
 			});
 	}
-	/* `n` of the first 2 * `entries` keys, with some twice. */
+	/* `n` keys for a map of this number of entries, there or not, and some twice. */
 	std::vector<Key> draw(size_t n, uint64_t entries)
 	{
 		std::vector<Key> keys;
