@@ -527,7 +527,7 @@ SNAPSHOT_MUTATIONS = [
     Mutation("BOUNDKEPT", "INV-SN7", [], [], ["snapshotrevoked"]),
     Mutation("BOUNDFIRST", "INV-SN7", [], [], ["snapshotrevoked"]),
     Mutation("SETSTALE", "INV-SN8", ["snapshot-set-stale"], [], ["snapshotsets"]),
-    Mutation("NUMBERFIRST", "INV-SN8", [], [], ["snapshotsetsbeside"]),
+    Mutation("NUMBERFIRST", "INV-SN8", ["snapshot-set-number-first"], [], ["snapshotsetsbeside"]),
     Mutation("BEGINBLIND", "INV-SN7", [], [], ["snapshotrevoked"]),
 ]
 # Of group.pml.
