@@ -70,6 +70,8 @@ int main(void)
 	SHOW_CODE(FUR_EREADONLY);
 	SHOW_CODE(FUR_ETOOOLD);
 	printf("FUR_HTM_NONE %d\nFUR_PM_SYNC %d\n", FUR_HTM_NONE, FUR_PM_SYNC);
+	printf("FUR_HTM_POWER %d\nFUR_SNAPSHOT %d\n", FUR_HTM_POWER, FUR_SNAPSHOT);
+	printf("FUR_LOG_WARNING %d\nFUR_LOG_ERROR %d\n", FUR_LOG_WARNING, FUR_LOG_ERROR);
 	printf("FUR_OPEN_OR_CREATE %d\n", FUR_OPEN_OR_CREATE);
 	printf("info.heap_bytes %zu\n", offsetof(struct fur_info, heap_bytes));
 	printf("FUR_MAP_BEHIND %d\nFUR_MAP_BEFORE %d\n", FUR_MAP_BEHIND, FUR_MAP_BEFORE);

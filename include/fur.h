@@ -176,7 +176,11 @@ enum fur_isolation {
 };
 
 enum fur_htm {
-	FUR_HTM_AUTO, /* the best that this processor has; fur_info tells which, and why */
+	/* The best that this processor has; fur_info tells which, and why.  While updates lose more
+	 * than half of their time there, to conflicts and to waits for readers, they run in
+	 * software (docs/protocol.md, "Where updates run").  A back end that is asked for by name
+	 * stays in use. */
+	FUR_HTM_AUTO,
 	FUR_HTM_NONE, /* no hardware transactions: every update runs in software, or in place */
 	FUR_HTM_TSX,  /* Intel TSX (RTM), with TSXLDTRK where present */
 	FUR_HTM_POWER /* POWER8 or POWER9 with suspend and resume */
@@ -560,8 +564,8 @@ FUR_API FUR_MUST_USE int fur_update_run(fur_thread *thread,
  * how->leave, and calls it again.  All that one run loads is of one state of the heap.  In exchange
  * each load costs about two to three times a plain one.
  * After three runs in vain libfur reads from a snapshot of its own (below), so that no run is in
- * vain any more.  It runs the body as a plain read-only transaction, for which updates wait, where
- * the heap has hardware transactions; if there is no memory for that snapshot; and after
+ * vain any more.  It runs the body as a plain read-only transaction, for which updates wait, while
+ * the heap's updates run in hardware; if there is no memory for that snapshot; and after
  * fur_join_ro() in it.
  * The body reads the heap by these functions and fur_map.h's alone: it may follow pointers that it
  * loads, but must not read through them directly, or hand them to memcpy(), write() or another

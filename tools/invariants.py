@@ -40,6 +40,7 @@ MODELS = [
         "parallel",
         "versions",
         "sweep",
+        "switch",
         "snapshot",
         "group",
         "async",

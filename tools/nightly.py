@@ -167,7 +167,7 @@ def number_after(words: list[str], option: str, default: int) -> int:
 def program_of(word: str) -> str | None:
     """A damage-test-BUG is a damage-test, an explore-claims-plant-BUG an explore-claims."""
     name = os.path.basename(word)
-    for program in ("damage-test", "explore-claims"):
+    for program in ("damage-test", "explore-claims", "kill-test"):
         if name == program or name.startswith(program + "-"):
             return program
     return name if name in KINDS else None

@@ -22,6 +22,17 @@ struct Shape {
 	unsigned threads = 1, async_ms = 10;
 	uint64_t ring_slots = 0;         /* of libfur; 0: its default */
 	uint64_t most_bytes = 256 << 20; /* to which LMDB's file may grow */
+	bool sync = true;                /* each put() of SQLite, LMDB and RocksDB is durable */
+};
+
+/* Thrown by put(): the database has no room for another update.  It has not changed. */
+struct Full : std::runtime_error {
+	using std::runtime_error::runtime_error;
+};
+
+/* What a read of all entries has found: how many, and the sum of their values' first words. */
+struct Seen {
+	uint64_t entries = 0, sum = 0;
 };
 
 /* A database that maps the keys [0, keys) to values, in files of its own in the directory. */
@@ -33,9 +44,10 @@ public:
 	 * power cannot lose it, or could not lose it once sync() has returned. */
 	using Put = std::function<void(uint64_t key, const void *value)>;
 	virtual Put connect() = 0;
-	/* A thread's long read: all keys in the database's order and their values, as of one
-	 * instant, in one transaction.  Returns how many.  Call it in the thread that reads. */
-	using Read = std::function<uint64_t()>;
+	/* A thread's long read: one transaction, or one snapshot, from here until the object goes.
+	 * Each call reads all keys in the database's order, and their values, as of one and the
+	 * same instant.  It stays in the thread that has called reader(). */
+	using Read = std::function<Seen()>;
 	virtual Read reader()
 	{
 		throw std::logic_error("this store has no long read");

@@ -2,10 +2,12 @@
  *
  * stores.cpp - the databases of the benchmarks of commits and of snapshots.  Each but `fur-async`
  * and `fur-emulated` makes every commit durable by itself before it returns, and has the fastest
- * settings that allow that.
+ * settings that allow that.  Without Shape::sync, SQLite, LMDB and RocksDB leave it to the kernel
+ * when they are durable: then a killed process loses nothing, but a failure of the power does.
  */
 #include "store.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -20,7 +22,9 @@
 #include <sqlite3.h>
 #endif
 #if defined(BENCH_ROCKSDB)
-#include <rocksdb/c.h>
+#include "../common/rocksdb.hpp"
+#include <rocksdb/snapshot.h>
+#include <rocksdb/write_batch.h>
 #endif
 
 namespace commits
@@ -29,12 +33,15 @@ namespace commits
 namespace
 {
 
-/* Load the first and the last word of a value, as a program that uses it would. */
-[[maybe_unused]] void touch(const void *value, uint64_t bytes)
+/* Load the first word and the last byte of a value, as a program that uses it would. */
+[[maybe_unused]] void add(Seen &seen, const void *value, uint64_t bytes)
 {
-	const auto *at = static_cast<const volatile char *>(value);
+	uint64_t word = 0;
+	memcpy(&word, value, std::min(bytes, sizeof word));
 	if (bytes)
-		(void)at[0], (void)at[bytes - 1];
+		(void)static_cast<const volatile char *>(value)[bytes - 1];
+	seen.entries++;
+	seen.sum += word;
 }
 
 /* The least that a durable commit costs: one pwrite() of a record and one fdatasync(), by each
@@ -175,9 +182,11 @@ public:
 class Sqlite final : public Store
 {
 public:
-	explicit Sqlite(const Shape &s) : bytes_(s.bytes), path_(s.directory + "/sqlite")
+	explicit Sqlite(const Shape &s)
+	    : bytes_(s.bytes), path_(s.directory + "/sqlite"),
+	      synchronous_(s.sync ? "synchronous=FULL" : "synchronous=OFF")
 	{
-		Connection c(path_);
+		Connection c(*this);
 		c.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, v BLOB)");
 		c.execute("BEGIN");
 		const std::string value(s.bytes, 'x');
@@ -187,33 +196,34 @@ public:
 	}
 	Put connect() override
 	{
-		auto c = std::make_shared<Connection>(path_);
+		auto c = std::make_shared<Connection>(*this);
 		return [this, c](uint64_t key, const void *value) {
 			c->put("UPDATE t SET v = ? WHERE k = ?", key, value, bytes_);
 		};
 	}
 	Read reader() override
 	{
-		auto c = std::make_shared<Connection>(path_);
+		auto c = std::make_shared<Connection>(*this);
+		c->execute("BEGIN"); /* its first statement begins the transaction */
 		return [c] { return c->read_all("SELECT k, v FROM t ORDER BY k"); };
 	}
 	std::string settings() const override
 	{
-		return std::string("SQLite ") + sqlite3_libversion() +
-		       ", journal_mode=WAL, synchronous=FULL";
+		return std::string("SQLite ") + sqlite3_libversion() + ", journal_mode=WAL, " +
+		       synchronous_;
 	}
 
 private:
 	class Connection
 	{
 	public:
-		explicit Connection(const std::string &path)
+		explicit Connection(const Sqlite &s)
 		{
-			must(sqlite3_open(path.c_str(), &db_) == SQLITE_OK, "sqlite3_open",
+			must(sqlite3_open(s.path_.c_str(), &db_) == SQLITE_OK, "sqlite3_open",
 			        sqlite3_errmsg(db_));
 			sqlite3_busy_timeout(db_, 60000);
 			execute("PRAGMA journal_mode=WAL");
-			execute("PRAGMA synchronous=FULL");
+			execute(("PRAGMA " + s.synchronous_).c_str());
 		}
 		~Connection()
 		{
@@ -234,18 +244,17 @@ private:
 			must(sqlite3_step(statement_) == SQLITE_DONE, sql, sqlite3_errmsg(db_));
 			sqlite3_reset(statement_);
 		}
-		/* The statement is a read transaction. */
-		uint64_t read_all(const char *sql)
+		Seen read_all(const char *sql)
 		{
 			prepare(sql);
-			uint64_t rows = 0;
+			Seen seen;
 			int result;
-			for (; (result = sqlite3_step(statement_)) == SQLITE_ROW; rows++)
-				touch(sqlite3_column_blob(statement_, 1),
+			while ((result = sqlite3_step(statement_)) == SQLITE_ROW)
+				add(seen, sqlite3_column_blob(statement_, 1),
 				        static_cast<uint64_t>(sqlite3_column_bytes(statement_, 1)));
 			must(result == SQLITE_DONE, sql, sqlite3_errmsg(db_));
 			sqlite3_reset(statement_);
-			return rows;
+			return seen;
 		}
 
 	private:
@@ -261,7 +270,7 @@ private:
 		sqlite3_stmt *statement_ = nullptr;
 	};
 	uint64_t bytes_;
-	std::string path_;
+	std::string path_, synchronous_;
 };
 #endif
 
@@ -269,18 +278,19 @@ private:
 class Lmdb final : public Store
 {
 public:
-	explicit Lmdb(const Shape &s) : bytes_(s.bytes)
+	explicit Lmdb(const Shape &s) : bytes_(s.bytes), sync_(s.sync)
 	{
 		const std::string path = s.directory + "/lmdb";
 		must(mdb_env_create(&env_) == 0, "mdb_env_create", "no memory");
 		mdb_env_set_mapsize(env_, s.most_bytes);
-		check(mdb_env_open(env_, path.c_str(), MDB_NOSUBDIR, 0600), "mdb_env_open");
+		const unsigned how = MDB_NOSUBDIR | (s.sync ? 0 : MDB_NOSYNC | MDB_WRITEMAP);
+		check(mdb_env_open(env_, path.c_str(), how, 0600), "mdb_env_open");
 		MDB_txn *txn;
 		check(mdb_txn_begin(env_, nullptr, 0, &txn), "mdb_txn_begin");
 		check(mdb_dbi_open(txn, nullptr, MDB_INTEGERKEY, &dbi_), "mdb_dbi_open");
 		const std::string value(s.bytes, 'x');
 		for (uint64_t k = 0; k < s.keys; k++)
-			put(txn, k, value.data());
+			check(put(txn, k, value.data()), "mdb_put");
 		check(mdb_txn_commit(txn), "mdb_txn_commit");
 	}
 	~Lmdb() override
@@ -292,31 +302,38 @@ public:
 		return [this](uint64_t key, const void *value) {
 			MDB_txn *txn;
 			check(mdb_txn_begin(env_, nullptr, 0, &txn), "mdb_txn_begin");
-			put(txn, key, value);
-			check(mdb_txn_commit(txn), "mdb_txn_commit");
+			int error = put(txn, key, value);
+			if (error)
+				mdb_txn_abort(txn);
+			else
+				error = mdb_txn_commit(txn);
+			if (error == MDB_MAP_FULL)
+				throw Full("mdb_put: the file has its largest size");
+			check(error, "mdb_put, mdb_txn_commit");
 		};
 	}
 	Read reader() override
 	{
-		return [this] {
-			MDB_txn *txn;
+		MDB_txn *begun;
+		check(mdb_txn_begin(env_, nullptr, MDB_RDONLY, &begun), "mdb_txn_begin");
+		const std::shared_ptr<MDB_txn> txn(begun, mdb_txn_abort);
+		return [this, txn] {
 			MDB_cursor *cursor;
-			check(mdb_txn_begin(env_, nullptr, MDB_RDONLY, &txn), "mdb_txn_begin");
-			check(mdb_cursor_open(txn, dbi_, &cursor), "mdb_cursor_open");
-			uint64_t entries = 0;
+			check(mdb_cursor_open(txn.get(), dbi_, &cursor), "mdb_cursor_open");
+			Seen seen;
 			MDB_val k, v;
 			int error;
-			for (; (error = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0; entries++)
-				touch(v.mv_data, v.mv_size);
+			while ((error = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0)
+				add(seen, v.mv_data, v.mv_size);
 			mdb_cursor_close(cursor);
-			mdb_txn_abort(txn);
 			check(error == MDB_NOTFOUND ? 0 : error, "mdb_cursor_get");
-			return entries;
+			return seen;
 		};
 	}
 	std::string settings() const override
 	{
-		return mdb_version(nullptr, nullptr, nullptr);
+		return std::string(mdb_version(nullptr, nullptr, nullptr)) +
+		       (sync_ ? "" : ", MDB_NOSYNC, MDB_WRITEMAP");
 	}
 
 private:
@@ -324,12 +341,14 @@ private:
 	{
 		must(error == 0, call, mdb_strerror(error));
 	}
-	void put(MDB_txn *txn, uint64_t key, const void *value)
+	/* Returns: 0, or an error of LMDB. */
+	int put(MDB_txn *txn, uint64_t key, const void *value)
 	{
 		MDB_val k{sizeof key, &key}, v{bytes_, const_cast<void *>(value)};
-		check(mdb_put(txn, dbi_, &k, &v, 0), "mdb_put");
+		return mdb_put(txn, dbi_, &k, &v, 0);
 	}
 	uint64_t bytes_;
+	bool sync_;
 	MDB_env *env_ = nullptr;
 	MDB_dbi dbi_ = 0;
 };
@@ -340,79 +359,52 @@ class Rocksdb final : public Store
 {
 public:
 	explicit Rocksdb(const Shape &s)
-	    : bytes_(s.bytes), options_(rocksdb_options_create()),
-	      durable_(rocksdb_writeoptions_create())
+	    : bytes_(s.bytes), db_(bench::create_rocksdb(s.directory + "/rocksdb", {}))
 	{
-		rocksdb_options_set_create_if_missing(options_, 1);
-		rocksdb_writeoptions_set_sync(durable_, 1);
-		char *error = nullptr;
-		db_ = rocksdb_open(options_, (s.directory + "/rocksdb").c_str(), &error);
-		must(!error, "rocksdb_open", error ? error : "");
-		fill(s.keys);
-	}
-	~Rocksdb() override
-	{
-		rocksdb_close(db_);
-		rocksdb_writeoptions_destroy(durable_);
-		rocksdb_options_destroy(options_);
+		write_.sync = s.sync;
+		enum : uint64_t { BATCH = 4096 };
+		const std::string value(s.bytes, 'x');
+		rocksdb::WriteBatch batch;
+		for (uint64_t k = 0; k < s.keys; k++) {
+			batch.Put(bench::slice_of(k), value);
+			if ((k + 1) % BATCH && k + 1 < s.keys)
+				continue;
+			bench::must(db_->Write(write_, &batch), "rocksdb::DB::Write");
+			batch.Clear();
+		}
 	}
 	Put connect() override
 	{
 		return [this](uint64_t key, const void *value) {
-			char *error = nullptr;
-			rocksdb_put(db_, durable_, reinterpret_cast<const char *>(&key), sizeof key,
-			        static_cast<const char *>(value), bytes_, &error);
-			must(!error, "rocksdb_put", error ? error : "");
+			bench::must(db_->Put(write_, bench::slice_of(key),
+			                    {static_cast<const char *>(value), bytes_}),
+			        "rocksdb::DB::Put");
 		};
 	}
 	Read reader() override
 	{
-		return [this] {
-			rocksdb_readoptions_t *all = rocksdb_readoptions_create();
-			/* It shows the state of this instant. */
-			rocksdb_iterator_t *at = rocksdb_create_iterator(db_, all);
-			uint64_t entries = 0;
-			for (rocksdb_iter_seek_to_first(at); rocksdb_iter_valid(at); entries++) {
-				size_t bytes;
-				const char *value = rocksdb_iter_value(at, &bytes);
-				touch(value, bytes);
-				rocksdb_iter_next(at);
-			}
-			char *error = nullptr;
-			rocksdb_iter_get_error(at, &error);
-			rocksdb_iter_destroy(at);
-			rocksdb_readoptions_destroy(all);
-			must(!error, "rocksdb_iter_next", error ? error : "");
-			return entries;
+		const auto snapshot = std::make_shared<rocksdb::ManagedSnapshot>(db_.get());
+		return [this, snapshot] {
+			rocksdb::ReadOptions then;
+			then.snapshot = snapshot->snapshot();
+			const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(then));
+			Seen seen;
+			for (at->SeekToFirst(); at->Valid(); at->Next())
+				add(seen, at->value().data(), at->value().size());
+			bench::must(at->status(), "rocksdb::Iterator::Next");
+			return seen;
 		};
 	}
 	std::string settings() const override
 	{
-		return "WriteOptions::sync";
+		return bench::rocksdb_version() +
+		       (write_.sync ? ", WriteOptions::sync" : ", without sync");
 	}
 
 private:
-	void fill(uint64_t keys)
-	{
-		enum : uint64_t { BATCH = 4096 };
-		const std::string value(bytes_, 'x');
-		rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-		for (uint64_t k = 0; k < keys; k++) {
-			rocksdb_writebatch_put(batch, reinterpret_cast<const char *>(&k), sizeof k,
-			        value.data(), value.size());
-			if ((k + 1) % BATCH && k + 1 < keys)
-				continue;
-			char *error = nullptr;
-			rocksdb_write(db_, durable_, batch, &error);
-			must(!error, "rocksdb_write", error ? error : "");
-			rocksdb_writebatch_clear(batch);
-		}
-		rocksdb_writebatch_destroy(batch);
-	}
 	uint64_t bytes_;
-	rocksdb_options_t *options_;
-	rocksdb_writeoptions_t *durable_;
-	rocksdb_t *db_ = nullptr;
+	std::unique_ptr<rocksdb::DB> db_;
+	rocksdb::WriteOptions write_;
 };
 #endif
 

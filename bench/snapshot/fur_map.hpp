@@ -28,22 +28,20 @@ public:
 	{
 		return heap_;
 	}
-	/* A new snapshot for each read. */
-	Read reader() override
-	{
-		return reader_by(Way::SNAPSHOT);
-	}
+	/* Other than reader(): each call reads in a transaction, or a snapshot, of its own. */
 	virtual Read reader_by(Way way) = 0;
 	/* The sum of all values: in the snapshot, or now. */
 	virtual uint64_t sum_in(fur_thread *self, const fur::Snapshot &snapshot) = 0;
 	virtual uint64_t sum_now(fur_thread *self) = 0;
 	std::string settings() const override
 	{
-		return "FUR_PM_EMULATED without latency, FUR_HTM_NONE, fur::ordered_map";
+		return std::string(s_.sync ? "FUR_PM_SYNC" : "FUR_PM_EMULATED without latency") +
+		       (s_.htm == "none" ? ", FUR_HTM_NONE" : ", FUR_HTM_AUTO") +
+		       ", fur::ordered_map";
 	}
 
 protected:
-	const Settings &s_;
+	const Settings s_;
 	fur::Heap heap_;
 
 private:
@@ -55,7 +53,7 @@ private:
 			        ": the file exists: name another one, which the run makes");
 		fur::Options o;
 		o.heap_bytes = (64 << 20) + s.keys * 2 * (s.value_bytes + sizeof(uint64_t));
-		o.pm = FUR_PM_EMULATED;
+		o.pm = s.sync ? FUR_PM_SYNC : FUR_PM_EMULATED;
 		o.htm = s.htm == "none" ? FUR_HTM_NONE : FUR_HTM_AUTO;
 		/* By default, for each line of the heap: no snapshot is revoked then. */
 		o.snapshot_bytes = s.snapshot_mib ? s.snapshot_mib << 20 : o.heap_bytes / 64 * 80;
@@ -88,29 +86,38 @@ public:
 			        [&](fur_update *tx) { map_->insert_or_assign(tx, key, value); });
 		};
 	}
+	Read reader() override
+	{
+		struct Open {
+			explicit Open(const fur::Heap &heap) : self(heap), snapshot(self) {}
+			fur::Thread self;
+			fur::Snapshot snapshot;
+		};
+		auto open = std::make_shared<Open>(heap_);
+		return [this, open] { return open->snapshot.read(open->self, entries()); };
+	}
 	Read reader_by(Way way) override
 	{
 		auto self = std::make_shared<fur::Thread>(heap_);
 		switch (way) {
 		case Way::SNAPSHOT:
-			return [this, self] {
-				return fur::Snapshot(*self).read(*self, entries()).n;
-			};
+			return [this, self] { return fur::Snapshot(*self).read(*self, entries()); };
 		case Way::PLAIN:
 			return [this, self] {
-				return fur::read(*self, [&](fur_ro *tx) { return walk(tx); }).n;
+				return fur::read(*self, [&](fur_ro *tx) { return walk(tx); });
 			};
 		case Way::OPTIMISTIC:
-			return [this, self] { return fur::read(*self, fur::rerun, entries()).n; };
+			return [this, self] { return fur::read(*self, fur::rerun, entries()); };
 		case Way::COPY: break;
 		}
 		return [this] {
 			const int wrong = heap_.scan([&](const fur::Heap &copy) {
 				fur::Thread mine(copy);
-				return fur::read(mine, [&](fur_ro *tx) { return walk(tx); }).n !=
-				       s_.keys;
+				return fur::read(mine, [&](fur_ro *tx) {
+					return walk(tx);
+				}).entries != s_.keys;
 			});
-			return wrong ? 0 : s_.keys;
+			return Seen{wrong ? 0 : s_.keys, 0};
 		};
 	}
 	uint64_t sum_in(fur_thread *self, const fur::Snapshot &snapshot) override
@@ -127,15 +134,12 @@ private:
 		uint64_t word[WORDS];
 	};
 	using Map = fur::ordered_map<uint64_t, Value>;
-	struct Seen {
-		uint64_t n = 0, sum = 0;
-	};
 	template <class Tx>
 	Seen walk(Tx *tx) const
 	{
 		Seen seen;
 		for (const auto &[key, value] : map_->in(tx)) {
-			seen.n++;
+			seen.entries++;
 			seen.sum += value.word[0];
 		}
 		return seen;

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * peers.hpp - --peers: a long read beside one and two writers, in libfur and in the databases that
- * the program was built with.
+ * the program was built with.  The read is one transaction, or one snapshot, as long as the phase;
+ * it reads all entries again and again.
  */
 #ifndef BENCH_SNAPSHOT_PEERS_HPP
 #define BENCH_SNAPSHOT_PEERS_HPP
 
 #include "../../tools/common/json.hpp"
 #include "../common/output.hpp"
+#include "../common/processor.hpp"
 #include "../common/round_trip.hpp"
 #include "fur_map.hpp"
 
 #include <filesystem>
+#include <optional>
 #include <sys/stat.h>
 
 namespace snapshot
@@ -51,150 +54,197 @@ inline std::string make_directory(const std::string &path)
 	return path;
 }
 
+/* Of each round. */
+inline tools::Json json_of(const Rounds &rounds)
+{
+	tools::Json all = tools::Json::array();
+	for (const Round &round : rounds) {
+		tools::Json figures = tools::Json::object();
+		for (const auto &[name, value] : round)
+			figures[name] = value;
+		all.push_back(figures);
+	}
+	return all;
+}
+
 class Peers
 {
 public:
-	Peers(const Settings &s, const Keys &keys, FurStore &fur)
-	    : s_(s), keys_(keys), fur_(fur), directory_(make_directory(s.path + ".peers"))
+	explicit Peers(const Settings &s)
+	    : s_(s), keys_(s.keys, s.zipf), directory_(make_directory(s.path + ".peers"))
 	{
-		systems_.push_back({"libfur", s.path, &fur, nullptr, {}});
-		commits::Shape shape;
-		shape.keys = s.keys;
-		shape.bytes = s.value_bytes;
-		shape.most_bytes = uint64_t(256) << 30;
-		for (const commits::System &system : databases()) {
-			shape.directory = directory_.path() + "/" + system.name;
-			std::filesystem::create_directory(shape.directory);
-			auto store = system.make(shape);
-			Store *at = store.get();
-			systems_.push_back(
-			        {system.name, shape.directory, at, std::move(store), {}});
-		}
-		for (System &system : systems_)
-			system.bytes_at_first = bytes_of(system.path);
+		systems_.push_back({"libfur",
+		        [&s](const commits::Shape &shape) -> std::unique_ptr<Store> {
+			        Settings here = s;
+			        here.path = shape.directory + "/heap";
+			        return make_fur_store(here);
+		        },
+		        {}, {}});
+		for (const commits::System &system : databases())
+			systems_.push_back({system.name, system.make, {}, {}});
 	}
 	/* The systems take turns, and another one begins in each round. */
-	void round(unsigned number)
+	void run()
 	{
-		for (size_t k = 0; k < systems_.size(); k++) {
-			System &system = systems_[(k + number) % systems_.size()];
-			system.rounds.push_back(one(system));
+		for (unsigned n = 0; n < s_.rounds; n++) {
+			trips_.take();
+			for (size_t k = 0; k < systems_.size(); k++)
+				round(systems_[(k + n) % systems_.size()]);
 		}
 	}
 	tools::Json json() const
 	{
 		tools::Json all = tools::Json::object();
 		for (const System &system : systems_) {
-			tools::Json one = {{"settings", system.store->settings()},
-			        {"bytes_at_first", system.bytes_at_first},
-			        {"bytes_at_last", bytes_of(system.path)}};
+			tools::Json one = {
+			        {"settings", system.settings}, {"rounds", json_of(system.rounds)}};
 			for (const auto &figure : system.rounds[0])
 				one[figure.first] = median_of(system.rounds, figure.first);
-			tools::Json rounds = tools::Json::array();
-			for (const Round &round : system.rounds) {
-				tools::Json figures = tools::Json::object();
-				for (const auto &[name, value] : round)
-					figures[name] = value;
-				rounds.push_back(figures);
-			}
-			one["rounds"] = rounds;
 			all[system.name] = one;
 		}
-		return all;
+		return {{"workload", "snapshot"}, {"processor", bench::processor()},
+		        {"keys", s_.keys}, {"value_bytes", s_.value_bytes}, {"seconds", s_.seconds},
+		        {"zipf", s_.zipf}, {"sync", s_.sync}, {"round_trip_ns", trips_.json()},
+		        {"peers", all}};
 	}
 	void print() const
 	{
-		for (const char *writers : {"1", "2"}) {
-			const std::string n = writers;
-			printf("\na long read beside %s writer%s: median (least to most)\n",
-			        writers, n == "1" ? "" : "s");
-			printf("%-8s %-26s %-20s %-26s %-20s\n", "", "thousand updates/s alone",
-			        "ratio beside", "million entries/s alone", "ratio beside");
-			for (const System &x : systems_)
-				printf("%-8s %-26s %-20s %-26s %-20s\n", x.name.c_str(),
-				        text_of(x.rounds, "updates_per_second_" + n, 1, 1e3)
-				                .c_str(),
-				        text_of(x.rounds, "updates_beside_read_" + n, 3).c_str(),
-				        text_of(x.rounds, "entries_per_second", 2, 1e6).c_str(),
-				        text_of(x.rounds, "read_beside_updates_" + n, 3).c_str());
-		}
-		print_files();
+		printf("%lu keys, values of %lu bytes, %u round%s, reads of %g s, zipf %g, "
+		       "%s: median (least to most)\n%s\n",
+		        static_cast<unsigned long>(s_.keys),
+		        static_cast<unsigned long>(s_.value_bytes), s_.rounds,
+		        s_.rounds == 1 ? "" : "s", s_.seconds, s_.zipf,
+		        s_.sync ? "each update synced" : "no update synced", trips_.text().c_str());
+		for (const System &x : systems_)
+			printf("%-8s %s\n", x.name.c_str(), x.settings.c_str());
+		for (const char *writers : {"1", "2"})
+			print(writers);
 	}
 
 private:
 	struct System {
-		std::string name, path;
-		Store *store;
-		std::unique_ptr<Store> owned;
+		std::string name;
+		std::function<std::unique_ptr<Store>(const commits::Shape &)> make;
+		std::string settings;
 		Rounds rounds;
-		double bytes_at_first = 0;
+	};
+	/* A new database of a system, in a directory of its own: a file that has grown would serve
+	 * later phases too. */
+	struct Database {
+		Database(const Settings &s, const System &system, const std::string &parent)
+		    : directory(make_directory(parent + "/" + system.name))
+		{
+			commits::Shape shape;
+			shape.keys = s.keys;
+			shape.bytes = s.value_bytes;
+			shape.sync = s.sync;
+			shape.directory = directory.path();
+			shape.most_bytes = std::min(s.most_mib << 20,
+			                           std::filesystem::space(parent).available / 2) /
+			                   4096 * 4096;
+			store = system.make(shape);
+		}
+		bench::Directory directory;
+		std::unique_ptr<Store> store;
+	};
+	/* What a database takes: its files, and memory of this process that no file has. */
+	struct Space {
+		explicit Space(const Database &d)
+		    : files(bytes_of(d.directory.path())),
+		      memory(static_cast<double>(anonymous_bytes()))
+		{
+		}
+		double files, memory;
 	};
 
-	Reading read(const System &system, unsigned writers)
+	/* All reads of a phase are one long read, and so find the same. */
+	static Store::Read long_read(Store &store)
 	{
-		return read_beside(
-		        *system.store, keys_, s_, writers, [&] { return system.store->reader(); });
+		return [read = store.reader(), sum = std::optional<uint64_t>()]() mutable {
+			const Seen seen = read();
+			if (sum && *sum != seen.sum)
+				throw std::runtime_error("a long read has not shown one instant");
+			sum = seen.sum;
+			return seen;
+		};
 	}
-	/* By how much the system's files are longer after f() than before. */
-	template <class F>
-	double growth(const System &system, F &&f)
-	{
-		const double before = bytes_of(system.path);
-		f();
-		return bytes_of(system.path) - before;
-	}
-	Round one(const System &system)
+	void round(System &system)
 	{
 		Round r;
-		r["entries_per_second"] = read(system, 0).entries;
-		for (unsigned n : {1u, 2u}) {
-			const std::string writers = n == 1 ? "_1" : "_2";
-			double alone = 0;
-			r["growth_alone_bytes" + writers] = growth(system,
-			        [&] { alone = updates_alone(*system.store, keys_, s_, n); });
-			const uint64_t saved = fur_.heap().stats().saved_lines;
-			Reading both;
-			r["growth_beside_bytes" + writers] =
-			        growth(system, [&] { both = read(system, n); });
-			r["updates_per_second" + writers] = alone;
-			r["updates_beside_read" + writers] = both.updates / alone;
-			r["read_beside_updates" + writers] = both.entries / r["entries_per_second"];
-			if (system.store == &fur_)
-				r["saved_lines_per_read" + writers] =
-				        static_cast<double>(
-				                fur_.heap().stats().saved_lines - saved) /
-				        static_cast<double>(both.reads);
-		}
-		return r;
+		for (unsigned n : {1u, 2u})
+			beside_writers(system, n, r);
+		system.rounds.push_back(r);
 	}
-	/* Growth in all rounds: a file that has grown serves later rounds too. */
-	void print_files() const
+	void beside_writers(System &system, unsigned n, Round &r)
 	{
-		printf("\nMiB of files\n%-8s %10s %28s %28s %10s\n", "", "at first",
-		        "growth by 1, 2 writers alone", "growth beside the read", "at last");
-		for (const System &x : systems_) {
-			auto sum = [&](const char *name) {
-				double all = 0;
-				for (const Round &r : x.rounds)
-					all += r.at(name);
-				return all / (1 << 20);
-			};
-			printf("%-8s %10.0f %14.0f %13.0f %14.0f %13.0f %10.0f\n", x.name.c_str(),
-			        x.bytes_at_first / (1 << 20), sum("growth_alone_bytes_1"),
-			        sum("growth_alone_bytes_2"), sum("growth_beside_bytes_1"),
-			        sum("growth_beside_bytes_2"), bytes_of(x.path) / (1 << 20));
+		const std::string writers = n == 1 ? "_1" : "_2";
+		const Database database(s_, system, directory_.path());
+		Store &store = *database.store;
+		const auto make = [&] { return long_read(store); };
+		if (n == 1) {
+			system.settings = store.settings();
+			r["bytes_at_first"] = bytes_of(database.directory.path());
+			r["entries_per_second"] = read_beside(store, keys_, s_, 0, make).entries;
 		}
-		printf("libfur saves %.0f lines (1 writer) and %.0f lines (2 writers) for a read, "
-		       "of 72 bytes of memory each, until it ends\n",
-		        median_of(systems_[0].rounds, "saved_lines_per_read_1"),
-		        median_of(systems_[0].rounds, "saved_lines_per_read_2"));
+		/* A phase, of which the growth is called so. */
+		const auto phase = [&](const std::string &name, auto body) {
+			const Space before(database);
+			body([&] {
+				const Space now(database);
+				r["growth_" + name + "_bytes" + writers] = now.files - before.files;
+				r["memory_" + name + "_bytes" + writers] =
+				        now.memory - before.memory;
+			});
+		};
+		double alone = 0;
+		phase("alone", [&](const AtEnd &at_end) {
+			alone = updates_alone(store, keys_, s_, n, at_end);
+		});
+		Reading both;
+		phase("beside", [&](const AtEnd &at_end) {
+			both = read_beside(store, keys_, s_, n, make, at_end);
+		});
+		r["updates_per_second" + writers] = alone;
+		r["updates_beside_read" + writers] = both.updates / alone;
+		r["read_beside_updates" + writers] = both.entries / r["entries_per_second"];
+		r["full_beside_read" + writers] = both.refused;
+	}
+	void print(const std::string &n) const
+	{
+		printf("\na long read beside %s writer%s\n%-8s %-26s %-22s %-26s %-22s\n",
+		        n.c_str(), n == "1" ? "" : "s", "", "thousand updates/s alone",
+		        "updates keep", "million entries/s alone", "the read keeps");
+		for (const System &x : systems_)
+			printf("%-8s %-26s %-22s %-26s %-22s\n", x.name.c_str(),
+			        text_of(x.rounds, "updates_per_second_" + n, 1, 1e3).c_str(),
+			        text_of(x.rounds, "updates_beside_read_" + n, 3).c_str(),
+			        text_of(x.rounds, "entries_per_second", 2, 1e6).c_str(),
+			        text_of(x.rounds, "read_beside_updates_" + n, 3).c_str());
+		printf("%-8s %-26s %-22s %-26s %-22s\n", "", "MiB of files at first",
+		        "files grow alone", "files grow beside the read",
+		        "memory grows beside the read");
+		for (const System &x : systems_) {
+			const auto mib = [&](const std::string &name) {
+				return text_of(x.rounds, name, 1, 1 << 20);
+			};
+			printf("%-8s %-26s %-22s %-26s %-22s\n", x.name.c_str(),
+			        mib("bytes_at_first").c_str(),
+			        mib("growth_alone_bytes_" + n).c_str(),
+			        mib("growth_beside_bytes_" + n).c_str(),
+			        mib("memory_beside_bytes_" + n).c_str());
+		}
+		for (const System &x : systems_)
+			if (quantile(all_of(x.rounds, "full_beside_read_" + n), 1) > 0)
+				printf("%s: the file reached --most-mib: updates failed until the "
+				       "read ended\n",
+				        x.name.c_str());
 	}
 
 	const Settings &s_;
-	const Keys &keys_;
-	FurStore &fur_;
+	Keys keys_;
 	bench::Directory directory_;
 	std::vector<System> systems_;
+	bench::RoundTrips trips_;
 };
 
 } // namespace snapshot

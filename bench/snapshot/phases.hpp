@@ -25,6 +25,7 @@
 namespace snapshot
 {
 
+using commits::Seen;
 using commits::Store;
 
 struct Settings {
@@ -32,7 +33,8 @@ struct Settings {
 	uint64_t keys = 1000000, value_bytes = 8, snapshot_mib = 0;
 	unsigned writers = 1, rounds = 9;
 	double seconds = 1, zipf = 0;
-	bool peers = false;
+	uint64_t most_mib = 8192;
+	bool peers = false, sync = false;
 };
 
 inline uint64_t now_ns()
@@ -131,7 +133,7 @@ public:
 			});
 		/* The first updates of a thread are not counted. */
 		for (const Count &c : counts_)
-			while (c.updates == 0 && !c.failure)
+			while (c.updates == 0 && !c.failure && !c.refused)
 				sleep_for(0.0005);
 		all_have_begun_ = true;
 		sleep_for(threads ? std::min(s.seconds / 10, 0.1) : 0);
@@ -149,6 +151,12 @@ public:
 			all += c.updates;
 		return all;
 	}
+	/* Has an update found no room? */
+	bool refused() const
+	{
+		return std::any_of(counts_.begin(), counts_.end(),
+		        [](const Count &c) -> bool { return c.refused; });
+	}
 	/* Throws what a writer has thrown. */
 	void end()
 	{
@@ -163,6 +171,7 @@ private:
 		std::atomic<uint64_t> updates{0};
 		std::exception_ptr thrown;
 		std::atomic<bool> failure{false}; /* `thrown` is set */
+		std::atomic<bool> refused{false};
 	};
 	void work(Store &store, const Keys &keys, uint64_t bytes, Count &mine)
 	{
@@ -173,7 +182,13 @@ private:
 			const Store::Put put = store.connect();
 			while (!stop_) {
 				value[0] = random.next();
-				put(keys.draw(random), value.data());
+				try {
+					put(keys.draw(random), value.data());
+				} catch (const commits::Full &) {
+					mine.refused = true;
+					sleep_for(0.001);
+					continue;
+				}
 				mine.updates.store(mine.updates + 1, std::memory_order_relaxed);
 				/* Who goes on at once can keep another from its first update for as
 				 * long as SQLite waits for its lock. */
@@ -241,31 +256,40 @@ private:
 struct Reading {
 	double updates = 0, entries = 0; /* a second */
 	uint64_t reads = 0;
+	bool refused = false; /* an update has found no room */
 };
 
-/* The long read of a store again and again, to the end of the one in which the time is over.
+/* Runs at the end of a phase, while its writers run, and its read is open. */
+using AtEnd = std::function<void()>;
+
+/* Read all entries of a store again and again, to the end of the read in which the time is over.
  * make_reader() runs in the thread that reads. */
-inline Reading read_beside(Store &store, const Keys &keys, const Settings &s, unsigned threads,
-        const std::function<Store::Read()> &make_reader)
+inline Reading read_beside(
+        Store &store, const Keys &keys, const Settings &s, unsigned threads,
+        const std::function<Store::Read()> &make_reader, const AtEnd &at_end = [] {})
 {
 	Reading result;
 	beside(store, keys, s, threads, [&](const Writers &writers) {
 		const Store::Read read = make_reader();
 		const Rate rate(writers);
 		while (rate.seconds() < s.seconds) {
-			if (read() != s.keys)
+			if (read().entries != s.keys)
 				throw std::runtime_error("a read has not found all keys");
 			result.reads++;
 		}
 		result.updates = rate.updates_per_second();
 		result.entries = static_cast<double>(result.reads * s.keys) / rate.seconds();
+		result.refused = writers.refused();
+		at_end();
 	});
 	return result;
 }
 
 /* Updates a second beside a thread that sleeps.  On a busy machine it takes longer, until there is
  * an update: the others are divided by it. */
-inline double updates_alone(Store &store, const Keys &keys, const Settings &s, unsigned threads)
+inline double updates_alone(
+        Store &store, const Keys &keys, const Settings &s, unsigned threads,
+        const AtEnd &at_end = [] {})
 {
 	double result = 0;
 	beside(store, keys, s, threads, [&](const Writers &writers) {
@@ -273,6 +297,7 @@ inline double updates_alone(Store &store, const Keys &keys, const Settings &s, u
 		do
 			sleep_for(s.seconds);
 		while ((result = rate.updates_per_second()) == 0);
+		at_end();
 	});
 	return result;
 }

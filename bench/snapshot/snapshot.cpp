@@ -38,7 +38,8 @@ constexpr Reader READERS[] = {
 class Benchmark
 {
 public:
-	explicit Benchmark(const Settings &s) : s_(s), keys_(s.keys, s.zipf), store_(make_store(s))
+	explicit Benchmark(const Settings &s)
+	    : s_(s), keys_(s.keys, s.zipf), store_(make_fur_store(s))
 	{
 	}
 	/* Returns whether the snapshots have shown what they must. */
@@ -53,8 +54,6 @@ public:
 		facts_["memory_left_bytes"] = anonymous() - facts_["memory_before_bytes"];
 		facts_["snapshots_revoked"] =
 		        static_cast<double>(store_->heap().stats().snapshots_revoked);
-		if (s_.peers)
-			compare();
 		return verified_;
 	}
 	tools::Json json() const;
@@ -63,11 +62,6 @@ public:
 private:
 	static constexpr double SETTLES = 2; /* seconds after a snapshot's end */
 
-	static std::unique_ptr<FurStore> make_store(const Settings &s)
-	{
-		auto store = make_fur_store(s);
-		return store;
-	}
 	static double anonymous()
 	{
 		return static_cast<double>(anonymous_bytes());
@@ -75,15 +69,6 @@ private:
 	double updates()
 	{
 		return updates_alone(*store_, keys_, s_, s_.writers);
-	}
-	/* Only now, for the databases take memory. */
-	void compare()
-	{
-		peers_.emplace(s_, keys_, *store_);
-		for (unsigned n = 0; n < s_.rounds; n++) {
-			trips_.take();
-			peers_->round(n);
-		}
 	}
 	void memory();
 	Round round(unsigned number);
@@ -95,7 +80,6 @@ private:
 	const Settings &s_;
 	Keys keys_;
 	std::unique_ptr<FurStore> store_;
-	std::optional<Peers> peers_;
 	bench::RoundTrips trips_;
 	Rounds rounds_;
 	Round facts_; /* of the whole run */
@@ -210,22 +194,14 @@ tools::Json Benchmark::json() const
 {
 	tools::Json out = {{"workload", "snapshot"}, {"processor", bench::processor()},
 	        {"keys", s_.keys}, {"value_bytes", s_.value_bytes}, {"writers", s_.writers},
-	        {"seconds", s_.seconds}, {"zipf", s_.zipf}, {"settings", store_->settings()},
-	        {"round_trip_ns", trips_.json()}, {"verified", verified_}};
+	        {"seconds", s_.seconds}, {"zipf", s_.zipf}, {"sync", s_.sync},
+	        {"settings", store_->settings()}, {"round_trip_ns", trips_.json()},
+	        {"verified", verified_}};
 	for (const auto &[name, value] : facts_)
 		out[name] = value;
 	for (const auto &figure : rounds_[0])
 		out[figure.first] = median_of(rounds_, figure.first);
-	tools::Json rounds = tools::Json::array();
-	for (const Round &round : rounds_) {
-		tools::Json figures = tools::Json::object();
-		for (const auto &[name, value] : round)
-			figures[name] = value;
-		rounds.push_back(figures);
-	}
-	out["rounds"] = rounds;
-	if (peers_)
-		out["peers"] = peers_->json();
+	out["rounds"] = json_of(rounds_);
 	return out;
 }
 
@@ -283,8 +259,6 @@ void Benchmark::print() const
 		        text_of(rounds_, call + "_beside_updates_p99_us", 1).c_str());
 	row("microseconds: end of the one that slept", text_of(rounds_, "end_after_sleep_us", 0));
 	print_memory();
-	if (peers_)
-		peers_->print();
 	printf("%s\n", verified_ ? "verified" : "NOT verified: a snapshot has changed");
 }
 
@@ -294,12 +268,21 @@ int run(const Settings &s)
 		throw tools::WrongUsage(
 		        "--peers: this program has none: install libsqlite3-dev, liblmdb-dev or "
 		        "librocksdb-dev, then meson setup --reconfigure build");
+	const auto tell = [&](const auto &result) {
+		if (s.json != "-")
+			result.print();
+		if (!s.json.empty())
+			bench::write_json(s.json, result.json());
+	};
+	if (s.peers) {
+		Peers peers(s);
+		peers.run();
+		tell(peers);
+		return 0;
+	}
 	Benchmark benchmark(s);
 	const bool verified = benchmark.run();
-	if (s.json != "-")
-		benchmark.print();
-	if (!s.json.empty())
-		bench::write_json(s.json, benchmark.json());
+	tell(benchmark);
 	return verified ? 0 : 1;
 }
 
@@ -330,8 +313,13 @@ int main(int argc, char **argv)
 	            "libfur's hardware transactions: none, or the best that there are")
 	        .one_of({"none", "auto"});
 	line.flag("--peers", s.peers,
-	        "also long reads beside 1 and 2 writers, by libfur and by the databases that the "
-	        "program was built with, in FILE.peers");
+	        "instead: long reads beside 1 and 2 writers, by libfur and by the databases that "
+	        "the program was built with, in FILE.peers");
+	line.option("--most-mib", s.most_mib,
+	            "with --peers: to which LMDB's file may grow, at most half of the free space")
+	        .range(1, 1 << 20);
+	line.flag("--sync", s.sync,
+	        "each update is durable by a sync: name a FILE on a disk; default: none is synced");
 	line.option("--json", s.json,
 	        "write the result to this file; -: to standard output in place of the table");
 	if (auto status = tools::parse_or_exit_status(line, "snapshot", argc, argv))

@@ -96,14 +96,30 @@ FUR_API size_t fur_usable_bytes_update(fur_update *update, const void *memory);
 } /* extern "C" */
 #endif
 
+/* A pointer as another one, or as a number, and back.  g++ -Wold-style-cast warns of C's casts. */
+#ifdef __cplusplus
+#define FUR_CAST(type, pointer) reinterpret_cast<type>(pointer)
+#else
+#define FUR_CAST(type, pointer) ((type)(pointer))
+#endif
+
 /* fur_load() calls it: one plain load of 1, 2, 4 or 8 bytes, whatever type they have.  clang would
- * call a function of libatomic to load a struct of 8 bytes that is aligned to 4. */
+ * call a function of libatomic to load a struct of 8 bytes that is aligned to 4.  Updates wait for
+ * transactions that load this way, so ThreadSanitizer may see a load that is not atomic: it then
+ * reports stores for which a wait is missing. */
+#if defined(__SANITIZE_THREAD__) && !defined(FUR_EMULATED)
+#define FUR_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FUR_TSAN 1
+#endif
+#endif
 typedef uint16_t __attribute__((may_alias)) fur_word_2;
 typedef uint32_t __attribute__((may_alias)) fur_word_4;
 typedef uint64_t __attribute__((may_alias)) fur_word_8;
 #define FUR_LOAD_AS(type, order)                                                                   \
 	{                                                                                          \
-		type word = __atomic_load_n((const type *)from, order);                            \
+		type word = __atomic_load_n(FUR_CAST(const type *, from), order);                  \
 		memcpy(to, &word, sizeof word);                                                    \
 	}
 #define FUR_LOAD_WORD(order)                                                                       \
@@ -118,7 +134,11 @@ typedef uint64_t __attribute__((may_alias)) fur_word_8;
 static inline __attribute__((always_inline)) void fur_load_word(
         void *to, const void *from, size_t bytes)
 {
+#if defined(FUR_TSAN)
+	memcpy(to, from, bytes);
+#else
 	FUR_LOAD_WORD(__ATOMIC_RELAXED)
+#endif
 }
 /* The same before all later loads.  Aligned, because ldar of aarch64 must be. */
 static inline __attribute__((always_inline)) void fur_load_word_acquire(
@@ -143,8 +163,8 @@ enum { FUR_STAMPS_LOG = 20, FUR_STAMP_LINE_SHIFT = 6 };
 /* Neighbouring lines have neighbouring stamps: a scan of memory finds eight of them in one line. */
 static inline size_t fur_stamp_index(const void *at)
 {
-	const uint64_t line = (uintptr_t)at >> FUR_STAMP_LINE_SHIFT;
-	return (size_t)((line ^ line >> FUR_STAMPS_LOG) & ((UINT64_C(1) << FUR_STAMPS_LOG) - 1));
+	const uintptr_t line = FUR_CAST(uintptr_t, at) >> FUR_STAMP_LINE_SHIFT;
+	return (line ^ line >> FUR_STAMPS_LOG) & ((UINT64_C(1) << FUR_STAMPS_LOG) - 1);
 }
 
 /* fur_load() calls it for a fur_reader.  The load is good if the stamp is below the bound
@@ -153,9 +173,9 @@ static inline size_t fur_stamp_index(const void *at)
 static inline __attribute__((always_inline)) void fur_load_checked(
         fur_reader *reader, void *to, const void *from, size_t bytes)
 {
-	const struct fur_reader_view *view = (const struct fur_reader_view *)(const void *)reader;
+	const struct fur_reader_view *view = FUR_CAST(const struct fur_reader_view *, reader);
 	/* It may be of two lines, with a stamp each.  The compiler knows most alignments. */
-	if (__builtin_expect((uintptr_t)from & (bytes - 1), 0)) {
+	if (__builtin_expect((FUR_CAST(uintptr_t, from) & (bytes - 1)) != 0, 0)) {
 		fur_load_reader(reader, to, from, bytes);
 		return;
 	}
@@ -171,12 +191,14 @@ static inline __attribute__((always_inline)) void fur_load_checked(
 static inline __attribute__((always_inline)) void fur_prefetch_lines(
         const fur_reader *reader, const void *p, size_t bytes)
 {
-	const uintptr_t line = (uintptr_t)1 << FUR_STAMP_LINE_SHIFT, end = (uintptr_t)p + bytes;
-	for (uintptr_t at = (uintptr_t)p & ~(line - 1); at < end; at += line) {
-		__builtin_prefetch((const void *)at);
+	const uintptr_t line = UINT64_C(1) << FUR_STAMP_LINE_SHIFT, first = FUR_CAST(uintptr_t, p),
+	                end = first + bytes;
+	for (uintptr_t at = first & ~(line - 1); at < end; at += line) {
+		const void *there = FUR_CAST(const void *, at);
+		__builtin_prefetch(there);
 		if (reader)
-			__builtin_prefetch(&((const struct fur_reader_view *)(const void *)reader)
-			                            ->stamps[fur_stamp_index((const void *)at)]);
+			__builtin_prefetch(&FUR_CAST(const struct fur_reader_view *, reader)
+			                            ->stamps[fur_stamp_index(there)]);
 	}
 }
 

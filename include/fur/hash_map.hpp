@@ -126,7 +126,7 @@ public:
 	template <class Tx, class F>
 	uint64_t scan(Tx *tx, uint64_t from, size_t most, F &&f) const
 	{
-		Iterator<Tx> at(tx, this, from, [](const uint64_t *) { return 0; });
+		Iterator<Tx> at(tx, this, from, [](const uint64_t *) { return UINT64_C(0); });
 		uint64_t hash = at.hash_;
 		for (const Iterator<Tx> end; at != end; ++at) {
 			if (at.hash_ != hash && most == 0)
@@ -1381,8 +1381,9 @@ private:
 					return arrive([=](const uint64_t *) { return inner; });
 				depth = static_cast<unsigned>(fur_load(tx_, &bucket_[DEPTH]));
 			}
-			return behind(hash_, depth) ? arrive([](const uint64_t *) { return 0; })
-			                            : nullptr;
+			return behind(hash_, depth)
+			               ? arrive([](const uint64_t *) { return UINT64_C(0); })
+			               : nullptr;
 		}
 		/* On to the first hash that does not begin with the same bits.  False: there is
 		 * none. */
@@ -1416,7 +1417,7 @@ private:
 		View(Tx *tx, const hash_map *map) : tx_(tx), map_(map) {}
 		Iterator<Tx> begin() const
 		{
-			return {tx_, map_, 0, [](const uint64_t *) { return 0; }};
+			return {tx_, map_, 0, [](const uint64_t *) { return UINT64_C(0); }};
 		}
 		Iterator<Tx> end() const
 		{

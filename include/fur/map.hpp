@@ -177,7 +177,22 @@ public:
 		return get_many(tx, keys, n,
 		        [&](size_t i, auto &&value) { out[i].emplace(std::move(value)); });
 	}
-	/* find_many - the same, for bindings: call found(i, words) with the words of the value
+	/* contains_many - as get_many() without the values: call f(size_t i) for each keys[i] that
+	 * is there, in any order; or set out[i] to whether it is.
+	 * Returns: how many of the keys are there; a key that is given twice counts twice. */
+	template <class Tx, class Key, class F>
+	size_type contains_many(Tx *tx, const Key *keys, size_t n, F f) const
+	{
+		return find_many(tx, keys, n, [&](size_t i, const uint64_t *) { f(i); });
+	}
+	template <class Tx, class Key>
+	size_type contains_many(Tx *tx, const Key *keys, size_t n, bool *out) const
+	{
+		for (size_t i = 0; i < n; i++)
+			out[i] = false;
+		return contains_many(tx, keys, n, [=](size_t i) { out[i] = true; });
+	}
+	/* find_many - get_many() for bindings: call found(i, words) with the words of the value
 	 * where it lies.  find_many() owns nothing, so libfur may leave it by longjmp(). */
 	template <class Tx, class Key, class Found>
 	size_type find_many(Tx *tx, const Key *keys, size_t n, Found found) const
@@ -387,6 +402,25 @@ struct Arrow {
 namespace fur
 {
 
+namespace detail
+{
+
+/* Updates, each of which returns how many entries it has removed, and whether there are more.
+ * Returns: the sum. */
+template <class Part>
+uint64_t in_parts(fur_thread *thread, Part part)
+{
+	uint64_t gone = 0;
+	for (bool more = true; more;) {
+		const auto done = update(thread, rerun, part);
+		gone += done.first;
+		more = done.second;
+	}
+	return gone;
+}
+
+} // namespace detail
+
 /* scan - call f(key, value) for all entries of a map, or f(key) for those of a set, in as many
  * short read-only transactions as it takes, of some `batch` entries each: updates wait for none of
  * them for long.  To read values that own memory, f takes the transaction: f(fur_ro *, key, value).
@@ -492,15 +526,9 @@ template <class Map>
 uint64_t delete_range(fur_thread *thread, Map &map, typename Map::key_view first,
         typename Map::key_view last, size_t batch = 1000)
 {
-	uint64_t gone = 0;
-	for (bool more = true; more;) {
-		const auto part = update(thread, rerun, [&](fur_update *tx) {
-			return map.delete_some(tx, first, last, batch ? batch : 1);
-		});
-		gone += part.first;
-		more = part.second;
-	}
-	return gone;
+	return detail::in_parts(thread, [&](fur_update *tx) {
+		return map.delete_some(tx, first, last, batch ? batch : 1);
+	});
 }
 
 /* clear - remove all entries of a container, or of all containers in a struct that names its

@@ -289,6 +289,13 @@ public:
 	{
 		return Base::erase(tx, at);
 	}
+	/* erase_some - a part of erase(tx, key), as delete_some().
+	 * Returns: how many entries; and whether the key may have more. */
+	template <class Tx>
+	std::pair<size_type, bool> erase_some(Tx *tx, key_view key, size_type most)
+	{
+		return Base::delete_some(tx, Dup(key, BEFORE), Dup(key, BEHIND), most);
+	}
 	/* delete_range, delete_some - remove the entries with first <= key < last; see
 	 * fur::ordered_map. */
 	template <class Tx>
@@ -328,6 +335,19 @@ public:
 		insert(tx, item.first, item.second);
 	}
 };
+
+/* erase - remove all entries of a key, in as many updates as it takes, as delete_range() does: each
+ * removes some `batch` of them, or fewer if the log is small.
+ * Returns: how many it has removed.
+ * Durable: what is removed so far, with each update.
+ * Errors:  Error, with FUR_ENESTED inside a transaction. */
+template <class K, class V, unsigned FANOUT>
+uint64_t erase(fur_thread *thread, ordered_multimap<K, V, FANOUT> &map,
+        typename ordered_multimap<K, V, FANOUT>::key_view key, size_t batch = 1000)
+{
+	return detail::in_parts(
+	        thread, [&](fur_update *tx) { return map.erase_some(tx, key, batch ? batch : 1); });
+}
 
 } // namespace fur
 

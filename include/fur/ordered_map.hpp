@@ -444,8 +444,10 @@ private:
 			for (unsigned step = 8; step; step /= 2) {
 				const unsigned probe = last + step - 1,
 				               in = probe < order.count() ? probe : 0;
-				last += step & -unsigned(before(key_at(node, order.place(in))) &
-				                         (probe < order.count()));
+				/* Numbers: clang warns of & between bools. */
+				const unsigned here = before(key_at(node, order.place(in))),
+				               there = probe < order.count();
+				last += step & -(here & there);
 			}
 			return last;
 		}

@@ -142,6 +142,20 @@ public:
 	{
 		return map_.count(tx, key);
 	}
+	/* contains_many - look for `n` keys at once: call f(size_t i) for each keys[i] that is in
+	 * the set, in any order; or, with a bool *, set out[i].  See get_many() of the maps.
+	 * Returns: how many of the keys are there; a key that is given twice counts twice. */
+	template <class Tx, class Key, class F>
+	size_type contains_many(Tx *tx, const Key *keys, size_t n, F f_or_out) const
+	{
+		return map_.contains_many(tx, keys, n, f_or_out);
+	}
+	/* prefetch_many - bring these keys into the caches; see the map's. */
+	template <class Tx, class Key>
+	void prefetch_many(Tx *tx, const Key *keys, size_t n) const
+	{
+		map_.prefetch_many(tx, keys, n);
+	}
 	/* find - an iterator to the key, or in(tx).end(). */
 	template <class Tx>
 	iterator<Tx> find(Tx *tx, key_view key) const

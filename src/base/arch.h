@@ -105,6 +105,24 @@ static inline uint64_t arch_load_acquire(const uint64_t *p)
 	return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
 
+/* For a store that comes after a light fence, which makes it a release.  ThreadSanitizer sees the
+ * order of an access, and sees no fence: in a build that it checks, the store is a release by
+ * itself. */
+#if defined(__SANITIZE_THREAD__) && !defined(FUR_EMULATED)
+#define ARCH_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define ARCH_TSAN 1
+#endif
+#endif
+#if !defined(ARCH_TSAN)
+#define ARCH_TSAN 0
+#endif
+static inline void arch_store_fenced(uint64_t *p, uint64_t value)
+{
+	__atomic_store_n(p, value, ARCH_TSAN ? __ATOMIC_RELEASE : __ATOMIC_RELAXED);
+}
+
 /* All threads agree on one order of these loads and the read-modify-writes below.  So if one thread
  * changes a word and then loads another word this way, and a second thread does the same with the
  * two words swapped, at least one of them sees the other's change. */

@@ -28,9 +28,12 @@ static void settle_member(const struct durability *d, struct commit *c, struct d
 	struct dset *set = &c->dset;
 	if (!set->by_version)
 		nondurable_wait(d, &(struct dset){.n = 1, .members = m});
-	if (set->settled_below && set->settled_below <= m->durts) {
+	if (!set->by_version && !set->settled_below)
+		return;
+	if (set->settled_below <= m->durts) {
 		nondurable_wait_upto(d, m->durts);
-		set->settled_below = m->durts + 1;
+		if (set->settled_below)
+			set->settled_below = m->durts + 1;
 	}
 }
 

@@ -219,9 +219,10 @@ void control_publish(struct durability *d, uint64_t updates, uint64_t entries)
 	struct control *c = d->control;
 	/* INV-C3 */
 	FUR_ASSERT(arch_load(&c->tail) <= ring_tail(d));
-	c->replays++;
-	c->replayed_updates += updates;
-	c->replayed_entries += entries;
+	/* fur_get_stats() reads them at any time. */
+	arch_store(&c->replays, c->replays + 1);
+	arch_store(&c->replayed_updates, c->replayed_updates + updates);
+	arch_store(&c->replayed_entries, c->replayed_entries + entries);
 	/* Release: orders the stores of the logs' tails, and all our reads of the ring, before this
 	 * store.  So a process that sees the tail sees the logs' tails too, and may write the slots
 	 * again. */

@@ -28,8 +28,7 @@ void dset_settle(const struct durability *d, struct commit *c, uint64_t durts)
 	}
 	arch_overlap_end();
 	arch_fence_light();
-	if (settled > c->dset.settled)
-		c->dset.settled = settled;
+	dset_raise_settled(&c->dset, settled);
 }
 
 void dset_begin_versions(const struct durability *d, struct commit *c)

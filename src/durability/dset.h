@@ -41,6 +41,13 @@ void dset_settle(const struct durability *d, struct commit *c, uint64_t durts);
 /* dset_own_settled - the thread's own update has passed its durability wait, or is late. */
 void dset_own_settled(struct commit *c);
 
+/* All durTSs below this one are settled. */
+static inline void dset_raise_settled(struct dset *set, uint64_t below)
+{
+	if (unlikely(below > set->settled))
+		set->settled = below;
+}
+
 /* dset_draw - draw a durTS after those of D (INV-D4), and publish it.  The update has
  * announced itself. */
 void dset_draw(struct durability *d, struct commit *c);

@@ -111,5 +111,8 @@ int htm_choose_on(const struct arch_cpu *cpu, struct engine *e, enum fur_htm ask
 	 * lock excludes conflicts, so snapshot runs as opacity. */
 	e->isolation = e->kind == FUR_HTM_POWER ? isolation : FUR_OPACITY;
 	e->updates_active = e->kind == FUR_HTM_POWER && isolation == FUR_SNAPSHOT;
+	e->lock.updates = e->ops ? HARDWARE : SOFTWARE;
+	/* Rollback-only updates do not track the word that moves them (INV-UR1). */
+	e->switches = e->ops && asked == FUR_HTM_AUTO && !e->updates_active;
 	return 0;
 }

@@ -44,8 +44,9 @@ static uint64_t power_begin(struct fur_thread *t)
 	}
 	if (!power_tbegin(0)) /* A1:13 */
 		return texasr();
-	/* A tracked load: a thread that shuts readers out aborts us (INV-H3). */
-	if (readers_are_out(e))
+	/* Tracked loads: a thread that shuts readers out, or that sends updates to software, aborts
+	 * us (INV-H3, INV-UR1). */
+	if (hardware_is_out(e))
 		power_abort_with(FUR_ABORT_LOCK);
 	return HTM_STARTED;
 }

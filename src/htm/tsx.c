@@ -63,9 +63,9 @@ static uint64_t tsx_begin_update(struct fur_thread *t)
 	unsigned status = tsx_begin(); /* A1:13 */
 	if (status != TSX_STARTED)
 		return status;
-	/* Subscribe to the lock: the load is tracked, so a thread that takes the lock aborts us
-	 * (INV-H3). */
-	if (unlikely(readers_are_out(t->engine)))
+	/* Subscribe to the lock: the loads are tracked, so a thread that takes the lock, or that
+	 * sends updates to software, aborts us (INV-H3, INV-UR1). */
+	if (unlikely(hardware_is_out(t->engine)))
 		tsx_abort_with(FUR_ABORT_LOCK);
 	return HTM_STARTED;
 }

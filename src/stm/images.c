@@ -40,8 +40,10 @@ struct images {
 	uint64_t last;
 	/* Each durTS up to this one is settled, or late */
 	uint64_t settled;
-	uint64_t *heads;        /* [lines of the heap at its largest] links to the newest images */
-	uint8_t (*saved)[LINE]; /* [segments * SEGMENT] */
+	uint64_t *heads; /* [lines of the heap at its largest] links to the newest images */
+	/* [segments * SEGMENT].  A thread that reads a snapshot which is revoked meanwhile may load
+	 * what another one stores there. */
+	uint64_t (*saved)[LINE / 8];
 	uint64_t *older;        /* [segments * SEGMENT] links */
 	struct saved_set *sets; /* [lines / SET_LINES + 1] */
 	uint64_t lines, segments;
@@ -402,10 +404,8 @@ static bool add_image(struct fur_thread *t, uint64_t number, uint64_t line, uint
 		return false;
 	const uint64_t image = saver->next++;
 	const uint64_t *from = (const uint64_t *)(const void *)(t->update.base + line * LINE);
-	for (uint64_t k = 0; k < LINE / 8; k++) {
-		const uint64_t word = checker_load(&from[k]);
-		memcpy(m->saved[image] + 8 * k, &word, 8);
-	}
+	for (uint64_t k = 0; k < LINE / 8; k++)
+		arch_store(&m->saved[image][k], checker_load(&from[k]));
 	arch_store(&m->older[image], newest);
 	FUR_POINT(line__saved);
 	/* Release: the image is whole when a reader finds it (plant: snapshot-torn;
@@ -510,24 +510,29 @@ static uint64_t find_image(const struct images *m, uint64_t number, uint64_t lin
 	return found;
 }
 
+/* Copy bytes to which another thread may be storing, by the words in which they lie.  The caller
+ * looks afterwards whether what it has got is good. */
+static void copy_racing(uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+	for (uint64_t part; bytes; bytes -= part, to += part, from += part) {
+		const uint64_t skip = (uintptr_t)from & 7;
+		part = 8 - skip < bytes ? 8 - skip : bytes;
+		const uint64_t word = checker_load((const uint64_t *)(const void *)(from - skip));
+		memcpy(to, (const uint8_t *)&word + skip, part);
+	}
+}
+
 bool images_load(const struct fur_thread *t, const struct fur_snapshot *s, uint8_t *to,
         const uint8_t *from, uint64_t bytes)
 {
 	const struct images *m = s->engine->images;
 	const uint64_t offset = (uint64_t)(from - t->update.base);
-	uint8_t *out = to;
-	const uint8_t *in = from;
-	for (uint64_t left = bytes, part; left; left -= part, out += part, in += part) {
-		const uint64_t skip = (uintptr_t)in & 7;
-		part = 8 - skip < left ? 8 - skip : left;
-		const uint64_t word = checker_load((const uint64_t *)(const void *)(in - skip));
-		memcpy(out, (const uint8_t *)&word + skip, part);
-	}
+	copy_racing(to, from, bytes);
 	/* The bytes before the chain (INV-SN3; plant: snapshot-head-first; model: HEADFIRST). */
 	arch_fence_light();
 	const uint64_t image = find_image(m, s->number, offset / LINE);
 	if (image)
-		memcpy(to, m->saved[image - 1] + offset % LINE, bytes);
+		copy_racing(to, (const uint8_t *)m->saved[image - 1] + offset % LINE, bytes);
 	/* All that before the look whether it was good (INV-SN7; model: REVOKEDFIRST). */
 	arch_fence_light();
 	return !images_revoked(s);

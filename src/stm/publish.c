@@ -38,31 +38,16 @@
 
 /* ------------------------------------------------------------- what has it read? */
 
-/* Collect D (INV-D1).  Without hardware updates any time after the last comparison of the loaded
- * values will do, and the sooner the better: the update cannot have read from those that publish
- * beside it, and need not wait for them.  All updates draw their durTSs while they publish, in the
- * order in which they publish.  But a hardware update may draw after it is visible.  If it wrote to
- * a word of ours before us, it must draw before us (INV-D4), so we must find it: then we collect D
- * when no hardware update can become visible any more. */
-static void collect(struct fur_thread *t, bool with_hardware)
+/* Collect D (INV-D1), unless the versions have told it: after the last comparison of the loaded
+ * values.  Besides, a hardware update may draw after it is visible.  If it wrote to a word of ours
+ * before us, it must draw before us (INV-D4), so we must find it: then we collect D when no
+ * hardware update can become visible any more. */
+static void collect(struct fur_thread *t)
 {
-	if (with_hardware != (t->engine->ops != NULL))
+	if (t->window.commit.dset.by_version)
 		return;
 	nondurable_collect_settled(t->durability, &t->window.commit);
 	FUR_POINT(publication__collected);
-}
-
-/* Where the heap has no hardware updates. */
-static void collect_after_body(struct fur_thread *t)
-{
-	if (!t->window.commit.dset.by_version)
-		collect(t, false);
-}
-
-/* Where it has. */
-static void collect_while_publishing(struct fur_thread *t)
-{
-	collect(t, true);
 }
 
 /* Do all words that the update has loaded have versions below its snapshot?  Then they are as they
@@ -106,9 +91,10 @@ static void announce(struct fur_thread *t)
 {
 	struct durability *d = t->durability;
 	struct commit *c = &t->window.commit;
-	collect_while_publishing(t);
-	/* All that is not settled, and that the update has read from, is in the set. */
-	if (c->dset.by_version)
+	collect(t);
+	/* All that is not settled, and that the update has read from, is in the set.  On POWER no
+	 * marker claims that: a hardware update that has aborted may owe a marker (INV-M4). */
+	if (c->dset.by_version && d->draws_announced)
 		c->dset.settled_below = c->dset.settled;
 	nondurable_announce(d, c); /* A1:33 */
 	/* Draw before the turn is given: an update that draws later would let updates that publish
@@ -208,12 +194,13 @@ static void store_bulk(struct fur_thread *t, uint64_t began)
  * readers. */
 static void let_in_after(struct engine *e, bool met)
 {
-	if (met && !e->ops && !readers_come_first(e)) {
-		updates_let_in(e);
-		return;
-	}
-	if (met && !e->ops)
+	if (met && updates_run_in(e) != HARDWARE) {
+		if (!readers_come_first(e)) {
+			updates_let_in(e);
+			return;
+		}
 		updates_let_in_briefly(e);
+	}
 	readers_let_in(e);
 }
 
@@ -303,7 +290,7 @@ static int publish_as_holder(struct fur_thread *t)
 	 * Before readers are shut out for an update that is defeated. */
 	if (t->update.mode == TX_CONCURRENT && !is_current(t))
 		error = UPDATE_DEFEATED;
-	else if (!e->ops || (t->update.flags & TX_BULK) ||
+	else if (updates_run_in(e) != HARDWARE || (t->update.flags & TX_BULK) ||
 	         (!publish_in_hardware(t, &error) && !error))
 		error = publish_in_place(t);
 	return error;
@@ -356,7 +343,6 @@ int publish(struct fur_thread *t)
 {
 	int error;
 	FUR_PROBE1(publication__begin, t->index);
-	collect_after_body(t);
 	if (t->update.mode == TX_CONCURRENT) {
 		error = publish_concurrent(t);
 	} else {

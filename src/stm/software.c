@@ -56,6 +56,7 @@ void body_enter(struct fur_thread *t)
 {
 	struct engine *e = t->engine;
 	struct active_entry *mine = active_of(t);
+	FUR_POINT(body__enters);
 	for (;;) {
 		active_enter_software(mine, t);
 		/* INV-SW5.  A serial update has the turn, so it finds readers in. */
@@ -70,18 +71,21 @@ void body_enter(struct fur_thread *t)
 
 void software_note_unstamped(struct fur_thread *t)
 {
+	/* INV-UR4.  The caller has found SOFTWARE, by an acquire. */
+	dset_raise_settled(&t->window.commit.dset, arch_load(&t->engine->lock.settled));
 	software_note_version(t, arch_load(&t->engine->lock.unstamped));
 }
 
 void software_begin(struct fur_thread *t, enum tx_mode mode)
 {
 	struct software_body *s = &t->software;
-	const bool by_version = mode == TX_CONCURRENT && !t->engine->ops;
 	dset_begin_versions(t->durability, &t->window.commit);
-	t->window.commit.dset.by_version = by_version; /* also of a serial one, after another */
 	s->snapshot = software_first_snapshot(t);
 	arch_store(&s->bound, software_bound(t));
 	body_enter(t);
+	/* INV-UR3: after body_enter()'s fence.  Set it also for a serial update, after another. */
+	const bool by_version = mode == TX_CONCURRENT && updates_run_in(t->engine) == SOFTWARE;
+	t->window.commit.dset.by_version = by_version;
 	if (by_version)
 		software_note_unstamped(t);
 	read_clear(&s->reads, mode == TX_CONCURRENT);

@@ -30,6 +30,9 @@ bool active_wait_inside(const struct engine *e, struct commit_window *w, unsigne
 	arch_overlap_end();
 	FUR_POINT(active__scanned);
 	FUR_POINT(active__waits);
+	if (likely(n == 0))
+		return true;
+	const uint64_t began = arch_ticks();
 	for (uint32_t i = 0; i < n; i++)
 		while (w->seqs[i] && arch_load(&e->active[i].seq) == w->seqs[i]) {
 			/* A software body may be waiting for the turn.  The thread that has it may
@@ -39,6 +42,7 @@ bool active_wait_inside(const struct engine *e, struct commit_window *w, unsigne
 				return false;
 			arch_gap();
 		}
+	w->waited = arch_ticks() - began;
 	return true;
 }
 

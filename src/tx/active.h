@@ -49,7 +49,7 @@ static inline void active_enter_software(struct active_entry *mine, struct fur_t
 static inline void active_leave(struct active_entry *mine)
 {
 	arch_fence_light();
-	arch_store(&mine->seq, 0);
+	arch_store_fenced(&mine->seq, 0);
 }
 
 /* Must an update that becomes visible wait for this transaction?  One that publishes in software

@@ -110,14 +110,15 @@ static bool releases_missed(const struct engine *e, uint64_t want, uint64_t rele
 
 bool update_awaits_let_in(struct engine *e, uint32_t me)
 {
-	if (!readers_are_out(e))
+	if (!hardware_is_out(e))
 		return true;
 	struct active_entry *mine = &e->active[me];
 	active_note_wait(mine, e, 0);
 	uint64_t want = active_wants(mine);
 	bool free = false;
-	for (unsigned k = 0;
-	        !(free = !readers_are_out(e)) && !releases_missed(e, want, UPDATE_RELEASES); k++)
+	for (unsigned k = 0; !(free = !hardware_is_out(e)) && updates_run_in(e) == HARDWARE &&
+	                     !releases_missed(e, want, UPDATE_RELEASES);
+	        k++)
 		wait_while_shut_out(e, k);
 	active_clear_wait(mine);
 	return free;

@@ -24,11 +24,22 @@ enum shut {
 	UPDATES_IN  /* no plain reader; concurrent updates publish beside each other */
 };
 
+/* Where the heap's updates run (update/switch.c has the protocol).  Only the turn's holder changes
+ * it; but SOFTWARE_SETTLES turns into SOFTWARE without the turn. */
+enum updates_run {
+	HARDWARE,         /* in hardware if they can, else in software, one publishing at a time */
+	SOFTWARE_SETTLES, /* in software; hardware updates may not be durable yet */
+	SOFTWARE          /* in software, beside each other, and the versions tell who read what */
+};
+
 /* The publication turn, and the word that shuts readers out.  Owner: tx/turn.c. */
 struct publication_lock {
 	/* enum shut.  Every transaction reads it, so nothing that changes often shares its line.
 	 * Owner: tx/shut_out.c. */
 	uint64_t shut ARCH_PADDED;
+	/* enum updates_run; always SOFTWARE without hardware transactions.  On that line, which
+	 * hardware updates track, so that a change aborts them.  Owner: update/switch.c. */
+	uint64_t updates;
 	/* 0, or the struct marks of the bulk update that runs (marks.h).  On that line, so that a
 	 * hardware update that has read neither word anew is aborted when one of them changes.
 	 * Owner: tx/marks.c. */
@@ -39,6 +50,9 @@ struct publication_lock {
 	/* The greatest durTS of an update that has stored past the stamps; on that line, which such
 	 * an update writes anyway.  Owner: stm/stamps.{h,c}. */
 	uint64_t unstamped;
+	/* Below this durTS all were settled when updates moved to software last; on that line,
+	 * which the move writes anyway.  Owner: update/switch.c. */
+	uint64_t settled;
 	uint64_t taken ARCH_PADDED; /* the turn: enum turn.  A futex. */
 	uint64_t waiters;           /* threads that wait for the turn, awake or asleep */
 	uint64_t reserved;          /* turns reserved so far */
@@ -100,9 +114,9 @@ FUR_MUST_USE bool readers_come_first(const struct engine *e);
 /* An update that has found readers shut out for this many releases takes a turn itself. */
 enum { UPDATE_RELEASES = 200 };
 
-/* For an update that will try hardware: wait until this thread sees `shut` reset.  False: for
- * UPDATE_RELEASES releases, `shut` was set whenever this thread looked.  Then the update must take
- * a turn itself (INV-L4). */
+/* For an update that will try hardware: wait until this thread sees `shut` reset.  False: updates
+ * run in software now; or for UPDATE_RELEASES releases, `shut` was set whenever this thread looked.
+ * Then the update must take a turn itself (INV-L4). */
 FUR_MUST_USE bool update_awaits_let_in(struct engine *e, uint32_t me);
 /* For a reader, or a body, that has found ALL_OUT: wait until it may try again. */
 void reader_awaits_let_in(struct engine *e, uint32_t me);

@@ -68,6 +68,7 @@ struct engine {
 	enum fur_htm kind;
 	enum fur_isolation isolation; /* as it runs, which need not be as requested */
 	bool updates_active;          /* updates are in active[] too */
+	bool switches;                /* it chooses where updates run (update/switch.c) */
 	uint32_t retries;
 	bool phase_times;
 	bool read_only;       /* a copy of a heap, without hardware: updates are refused */
@@ -87,6 +88,13 @@ struct engine {
 	} bulk ARCH_PADDED;
 	/* Of all tickets of this heap: another number each time that a heap is opened, never 0. */
 	uint64_t ticket_source;
+	/* What hardware updates have lost lately, by all threads.  Owner: update/switch.c. */
+	struct losses {
+		uint64_t lost, of; /* ticks, of so many ticks of the threads that update */
+		uint64_t reports;
+		uint64_t until;  /* in software: when to try hardware again, in ticks */
+		uint64_t trials; /* of hardware, in a row, that have lost too much */
+	} losses ARCH_PADDED;
 	after_update_function *after_update[AFTER_UPDATE_MOST + 1]; /* the last is NULL */
 };
 
@@ -165,7 +173,8 @@ struct fur_update {
  * of the transaction aborts the transaction (INV-W1). */
 struct commit_window {
 	struct commit commit;
-	uint64_t *seqs; /* [max_threads] active[] as the isolation wait found it */
+	uint64_t *seqs;  /* [max_threads] active[] as the isolation wait found it */
+	uint64_t waited; /* ticks, in the isolation wait of an update that has committed */
 	/* POWER: why the window could not be completed, or FUR_ABORT_CAUSES */
 	enum fur_abort_cause refused;
 	struct phase_clock clock;
@@ -201,6 +210,11 @@ struct policy {
 	uint32_t alone;    /* its short updates in a row that met no other */
 	/* This many updates go without hardware, because several in a row overflowed it. */
 	uint32_t skip, overflows;
+	/* Of hardware updates, since the last report to engine.losses: how many, since when, and
+	 * what they have lost, in ticks; and when the first attempt of the open update began.
+	 * Owner: update/switch.c. */
+	uint32_t reported;
+	uint64_t report_began, lost, first_attempt;
 	struct crowd_place *core_place; /* where its open update was let in, or NULL (crowd.c) */
 };
 
@@ -326,6 +340,18 @@ static inline enum shut shut_now(const struct engine *e)
 static inline bool readers_are_out(const struct engine *e)
 {
 	return shut_now(e) != READERS_IN;
+}
+
+static inline enum updates_run updates_run_in(const struct engine *e)
+{
+	return (enum updates_run)arch_load_acquire(&e->lock.updates);
+}
+
+/* Must a hardware update that has begun give up?  Both loads are tracked: a thread that changes one
+ * of the words afterwards aborts the update (INV-H3, INV-UR1). */
+static inline bool hardware_is_out(const struct engine *e)
+{
+	return readers_are_out(e) || arch_load(&e->lock.updates) != HARDWARE;
 }
 
 /* --------------------------------------------------------------- statistics */

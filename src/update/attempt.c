@@ -11,6 +11,7 @@ void attempt_prepare(struct fur_thread *t, enum redo_kind kind)
 	c->id++;
 	c->durts = 0;
 	c->log_is_out = false;
+	w->waited = 0;
 	c->dset.n = 0;
 	c->dset.settled_below = c->dset.drawn_below = 0;
 	t->update.flags = t->update.flags_at_begin;

@@ -134,6 +134,8 @@ int update_commit(struct fur_update *tx)
 	if (!error)
 		error = empty ? commit_finish_empty(t) : commit_finish(t);
 	tx_leave_core(t);
+	if (unlikely(t->engine->switches) && !error)
+		updates_learn(t);
 	return error;
 }
 

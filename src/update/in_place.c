@@ -49,7 +49,7 @@ void policy_learn(struct fur_thread *t, enum tx_mode mode)
 		p->overflows = 0;
 		return;
 	}
-	if (t->engine->ops)
+	if (updates_run_in(t->engine) == HARDWARE)
 		return;
 	if (arch_ticks() - t->attempt_began > t->engine->short_ticks)
 		p->alone = p->alone > LONG_COSTS ? p->alone - LONG_COSTS : 0;

@@ -80,10 +80,12 @@ static void copy_racing(uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
 	for (uint64_t part; bytes; bytes -= part, to += part, from += part) {
 		part = bytes >= 8 && ((uintptr_t)from & 7) == 0 ? 8 : 1;
-		if (part == 8)
-			fur_load_word(to, from, 8);
-		else
-			fur_load_word(to, from, 1);
+		if (part == 8) {
+			const uint64_t word = arch_load((const uint64_t *)(const void *)from);
+			memcpy(to, &word, sizeof word);
+		} else {
+			*to = __atomic_load_n(from, __ATOMIC_RELAXED);
+		}
 	}
 }
 
@@ -182,11 +184,11 @@ FUR_API void fur_load_reader(fur_reader *r, void *to, const void *from, size_t b
 
 /* ------------------------------------------------------------ begin and end */
 
-/* Where hardware updates wait for each reader anyway, or a memory checker would find loads from
- * blocks that have been freed, a body runs plainly. */
+/* Where hardware updates wait for each reader anyway, and leave no versions, or a memory checker
+ * would find loads from blocks that have been freed, a body runs plainly. */
 static bool is_better_plain(const struct fur_thread *t)
 {
-	return t->engine->ops || (t->update.flags_at_begin & TX_CHECKED);
+	return updates_run_in(t->engine) != SOFTWARE || (t->update.flags_at_begin & TX_CHECKED);
 }
 
 /* Updates are in, and stay in until a plain reader claims the heap.  While they are in, each read
@@ -240,13 +242,32 @@ static void begin_plain(struct fur_thread *t)
 	(void)reader_enter(t, true);
 }
 
-static void begin_optimistic(struct fur_thread *t)
+/* False: no versions tell what the body reads. */
+static bool begin_optimistic(struct fur_thread *t)
 {
 	/* The first load comes to fur_load_reader(), which can still move the snapshot. */
 	arch_store(&t->reader.view.bound, 0);
 	t->software.snapshot = software_first_snapshot(t);
 	body_enter(t);
+	/* INV-UR3 */
+	if (unlikely(updates_run_in(t->engine) != SOFTWARE)) {
+		active_leave(active_of(t));
+		return false;
+	}
 	software_note_unstamped(t); /* INV-OR2 */
+	return true;
+}
+
+/* A snapshot of the run's own, whose updates all have durTSs (INV-UR3).  NULL: there is none. */
+static struct fur_snapshot *open_own(struct fur_thread *t)
+{
+	struct fur_snapshot *s;
+	if (images_open(t->engine, &s))
+		return NULL;
+	if (likely(updates_run_in(t->engine) == SOFTWARE))
+		return s;
+	images_close(s);
+	return NULL;
 }
 
 /* `s`: the snapshot in which the body runs, or NULL: none, or its own. */
@@ -260,13 +281,14 @@ static void begin_run(struct fur_thread *t, struct fur_snapshot *s)
 		t->began = arch_ticks();
 	dset_begin_versions(t->durability, &t->window.commit);
 	/* INV-OR3 */
-	const bool wants_own = own && !is_better_plain(t) && !r->shuns && r->again >= MOST_RUNS;
-	if (s || (wants_own && !images_open(t->engine, &s)))
+	const bool plain = r->shuns || is_better_plain(t),
+	           wants_own = own && !plain && r->again >= MOST_RUNS;
+	if (wants_own)
+		s = open_own(t);
+	if (s)
 		begin_in_snapshot(t, s, own);
-	else if (wants_own || r->shuns || is_better_plain(t))
+	else if (plain || wants_own || !begin_optimistic(t))
 		begin_plain(t);
-	else
-		begin_optimistic(t);
 	r->open = true;
 	this_thread()->open = t;
 }

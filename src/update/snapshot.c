@@ -27,7 +27,7 @@ static int await_durable(struct engine *e, const struct fur_snapshot *s)
 	struct durability *d = e->durability;
 	/* The updates up to `last` have announced themselves before the instant (plant:
 	 * snapshot-not-durable). */
-	if (e->ops) /* they may have drawn a later one */
+	if (updates_run_in(e) != SOFTWARE) /* they may have drawn a later one */
 		nondurable_wait_announced(d);
 	else
 		nondurable_wait_upto(d, s->last);

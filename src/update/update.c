@@ -86,7 +86,7 @@ static int begin_without_hardware(struct fur_thread *t)
 	enter_if_crowded(t);
 	uint64_t started = e->phase_times ? arch_ticks() : 0;
 	int error = 0;
-	if (!e->ops && in_place_pays(t)) {
+	if (updates_run_in(e) != HARDWARE && in_place_pays(t)) {
 		error = in_place_begin(t);
 	} else if (t->software.repeatable && t->software.defeats < SOFTWARE_TRIES) {
 		attempt_prepare(t, REDO_UNDO);
@@ -129,6 +129,7 @@ static int begin_hardware(struct fur_thread *t)
 {
 	const struct htm_ops *ops = t->engine->ops;
 	struct htm_history history = {0};
+	t->policy.first_attempt = 0;
 	if (skips_hardware(&t->policy))
 		return begin_without_hardware(t);
 	for (;;) {
@@ -136,7 +137,10 @@ static int begin_hardware(struct fur_thread *t)
 		if (!update_awaits_let_in(t->engine, t->index))
 			break;
 		attempt_prepare(t, t->engine->kind == FUR_HTM_POWER ? REDO_NOTES : REDO_ENTRIES);
+		if (!t->policy.first_attempt)
+			t->policy.first_attempt = t->attempt_began;
 		t->update.mode = TX_HARDWARE;
+		FUR_POINT(hardware__begins);
 		uint64_t status = ops->begin(t);
 		if (likely(status == HTM_STARTED)) {
 			marks_look(&t->update);
@@ -211,7 +215,8 @@ int update_begin(struct fur_thread *t, struct fur_update **update)
 	if (unlikely(arch_load(&t->durability->failed) != 0))
 		return begin_refused(&t->update, update, tx_refuse(t->engine));
 	begin_open(t, update);
-	error = t->engine->ops ? begin_hardware(t) : begin_without_hardware(t);
+	error = updates_run_in(t->engine) != HARDWARE ? begin_without_hardware(t)
+	                                              : begin_hardware(t);
 	return unlikely(error != 0) ? begin_refused(&t->update, update, error) : 0;
 }
 

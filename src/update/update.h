@@ -41,6 +41,14 @@ FUR_MUST_USE int update_commit(struct fur_update *tx);
  * Returns: why, with a message. */
 FUR_MUST_USE int update_roll_back(struct fur_update *tx);
 
+/* Where the heap's updates run (switch.c).  The calling thread has no transaction open.  They wait
+ * for the turn; updates_to_software() also until all updates that were announced are durable. */
+void updates_to_software(struct engine *e);
+void updates_to_hardware(struct engine *e);
+/* The thread's update has committed, and ended: learn what it has lost, and move updates if that
+ * pays.  For heaps that choose (engine.switches). */
+void updates_learn(struct fur_thread *t);
+
 /* The steps of a read-only transaction (reading.c). */
 /* `claim`: if updates are in, let readers in instead.  False: updates are in, and `claim` is not
  * set. */

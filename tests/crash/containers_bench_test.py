@@ -3,7 +3,9 @@
 """The benchmark of the containers: each part runs, its result has what docs/benchmarks.md
 describes, wrong usage is refused, and no file is left.
 
-    containers_bench_test.py CONTAINERS
+    containers_bench_test.py CONTAINERS [PEER ...]
+
+PEER: a database that CONTAINERS was built with.
 """
 import json
 import os
@@ -12,16 +14,27 @@ import sys
 import tempfile
 
 program = sys.argv[1]
-WAYS = [
-    f"{kind}get_many_{n}"
-    for kind in ("", "hash_map_", "optimistic_", "optimistic_hash_map_")
-    for n in (10, 100)
-]
+peers = sys.argv[2:]
+KINDS = ("", "hash_map_", "optimistic_", "optimistic_hash_map_", "update_", "update_hash_map_")
+TABLE = ("table_group", "table_interleave", "table_interleave_over_group")
+WAYS = {f"{way}_{n}" for way in (*(f"{k}get_many" for k in KINDS), *TABLE) for n in (10, 100)}
+if "lmdb" in peers:
+    WAYS |= {"get_many_10_next_to_lmdb"}
+if "rocksdb" in peers:
+    WAYS |= {"rocksdb_multiget_10", "rocksdb_multiget_100", "rocksdb_get"}
 
 
 def run(directory: str, *args: str) -> subprocess.CompletedProcess[str]:
     short = ["--keys", "3000", "--seconds", "0.005", "--rounds", "2", "--directory", directory]
     return subprocess.run([program, *short, *args], capture_output=True, text=True, check=False)
+
+
+def check_row(many: dict, way: str) -> None:
+    """Two rounds, each with the ratio of its times; the row has one of the two ratios."""
+    ratios = many[f"{way}_rounds"]
+    assert len(ratios) == 2 and many[way] in ratios, (way, many)
+    for ratio, ours, other in zip(ratios, many[f"{way}_ns"], many[f"{way}_other_ns"]):
+        assert ours > 0 and other > 0 and abs(ratio * ours / other - 1) < 1e-6, (way, many)
 
 
 def main() -> None:
@@ -33,10 +46,13 @@ def main() -> None:
             many = json.load(file)
         os.unlink(result)
         assert many["keys"] == 3000 and many["rounds"] == 2, many
+        rows = {name[: -len("_rounds")] for name in many if name.endswith("_rounds")}
+        assert rows == WAYS, rows ^ WAYS
+        assert many.get("rocksdb", "RocksDB").startswith("RocksDB"), many
+        assert ("rocksdb" in many) == ("rocksdb" in peers), many
         for way in WAYS:
-            assert many[way] > 0 and len(many[way + "_rounds"]) == 2, (way, many)
-            assert min(many[way + "_ns"]) > 0, (way, many)
-            assert way in done.stdout, (way, done.stdout)
+            check_row(many, way)
+            assert f"\n{way} " in done.stdout, (way, done.stdout)
         done = run(directory, "--json", "-")
         assert done.returncode == 0, done.stderr
         lines = json.loads(done.stdout)

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * kill_test.cpp - SIGKILL at any instant, again and again on one heap: each time every acknowledged
- * update must be there, and the heap must be exactly the result of its updates.
+ * update must be there, and the heap must be exactly the result of its updates.  In every other
+ * process two threads take snapshots; what these show must be one state, and must survive.
  *
  *     kill-test --replayer PATH [--kills 200] [--seed N] [--pm emulated|sync]
  *               [--isolation opacity|snapshot] [--dram-bytes N] [--small-log] [--large] [--churn]
- *               [--grow] [--copier PATH] [--recovery own|once|daemon]
+ *               [--grow] [--copier PATH] [--fur-check PATH] [--recovery own|once|daemon]
  *               [--preload HOW] [--fur-operators PATH --operators FILE.so]
- *               [--plant none|ack-early|lose-marker|flip-log|old-copy]
+ *               [--plant none|ack-early|lose-marker|flip-log|old-copy|library]
  *     kill-test --replayer PATH --copier PATH --matrix [--kills 10000] [--seed N]
- *               [--operators FILE.so] [--sync-directory DIR]
+ *               [--fur-check PATH] [--operators FILE.so] [--sync-directory DIR]
  *
- * The kill comes 0 to 30 ms after the process was made, so it hits opening and recovery too.  After
+ * The kill comes 0 to 30 ms after the process was made, so it hits opening and recovery too; every
+ * other time, 0 to 30 ms after it has opened the heap, if that takes no longer than 0.2 s.  After
  * one end of four, processes that recover the heap with fur_open are killed on their way, once or
  * several times.  One process of eight is not killed but closes the heap.
  *   --recovery once    every third time fur-replayer --once recovers; it is killed, and run again.
@@ -31,13 +33,14 @@
  *   --copier           the heap is copied while the process works, by fur_backup or by this
  *                      fur-copy, which may be killed.  A copy must have all that was acknowledged
  *                      before it was begun, and nothing that the heap has lost.
+ *   --fur-check        after processes that took snapshots, this program must find the heap sound.
  *   --matrix           all combinations of these, each with its share of the kills on a heap of its
  *                      own, and a line of result each.  Half of them copy.
- * --plant puts a bug in, which the check must find.
+ * --plant puts a bug in, which the check must find; library: the test is linked with one.
  * Exit status: 0 as it should be, 1 not, 3 the test itself could not run.
  */
 #include "../../tools/common/command_line.hpp"
-#include "workload.hpp"
+#include "snapshots.hpp"
 
 #include <csignal>
 #include <fcntl.h>
@@ -51,7 +54,7 @@ namespace
 {
 
 struct Settings {
-	std::string replayer, copier, fur_operators, operators,
+	std::string replayer, copier, fur_check, fur_operators, operators,
 	        plant = "none", pm = "emulated", isolation = "opacity", recovery = "once",
 	        preload = "each", directory = "/dev/shm";
 	unsigned kills = 200;
@@ -77,6 +80,7 @@ struct Settings {
 		       preload + (small_log ? " --small-log" : "") + (large ? " --large" : "") +
 		       (late ? " --late" : "") + (churn ? " --churn" : "") +
 		       (grow ? " --grow" : "") + (copier.empty() ? "" : " --copier " + copier) +
+		       (fur_check.empty() ? "" : " --fur-check " + fur_check) +
 		       (operators.empty() ? ""
 		                          : " --fur-operators " + fur_operators + " --operators " +
 		                                    operators) +
@@ -129,7 +133,9 @@ public:
 		std::cout << s_.kills << " ends, " << s_.kills - closed_ << " by a kill, "
 		          << killed_recoveries_ << " more killed in recovery, " << recovered_
 		          << " recoveries with something to replay, "
-		          << updates_ + expected_.updates() << " updates, "
+		          << updates_ + expected_.updates() << " updates, " << snapshots_
+		          << " snapshots, " << beside_ << " updates beside them, " << revoked_
+		          << " revoked, " << killed_snapshots_ << " ends with one open, "
 		          << (s_.grow ? std::to_string(grown_) + " times grown, " : "")
 		          << (s_.copier.empty() ? "" : std::to_string(copies_) + " copies, ")
 		          << (s_.has_operators() ? std::to_string(by_operator()) +
@@ -142,11 +148,20 @@ public:
 	{
 		return s_.kills - closed_ + killed_recoveries_;
 	}
+	unsigned long snapshots() const
+	{
+		return snapshots_;
+	}
+	unsigned long ends_in_snapshots() const
+	{
+		return killed_snapshots_;
+	}
 	/* Did it serve its purpose? */
 	bool worked() const
 	{
 		return updates_ + expected_.updates() > 0 && recovered_ > 0 &&
-		       (!s_.grow || grown_ > 0) && (s_.copier.empty() || copies_ > 0) &&
+		       (!has_snapshots_ || snapshots_ > 0) && (!s_.grow || grown_ > 0) &&
+		       (s_.copier.empty() || copies_ > 0) &&
 		       (!s_.has_operators() || by_operator() > 0);
 	}
 
@@ -179,6 +194,7 @@ private:
 		by_operator_ += shared_->by_operator;
 		new (shared_) crash::Shared{};
 		fur::Heap heap = fur::Heap::create(path_, options());
+		has_snapshots_ = !(heap.info().htm == FUR_HTM_POWER && s_.isolation == "snapshot");
 		fur::Thread self(heap);
 		crash::set_up_in_pieces(self);
 		size_ = heap_size(heap.get());
@@ -202,20 +218,34 @@ private:
 		} while (!stop);
 	}
 
+	/* A thread of the child. */
+	void watch(fur_heap *heap, unsigned w)
+	{
+		const uint64_t seed = s_.seed + w + static_cast<uint64_t>(getpid());
+		crash::Watcher(heap, shared_, w, expected_, seed).run(shared_->stop);
+	}
+
 	[[noreturn]] void child()
 	{
 		int status = 9;
 		try {
 			/* In every other process updates are late, and mostly wait for a flush. */
 			const bool late = s_.late || random_() % 2;
+			/* Of the processes that take snapshots, a quarter have little memory. */
+			const uint64_t snapshots = has_snapshots_ ? random_() % 8 : 0;
 			fur::Options o = options();
 			o.async_ms = late ? 1000 : 0;
+			o.snapshot_bytes = snapshots == 7 ? 64 << 10 : 0;
 			fur::Heap heap = fur::Heap::open(path_, o);
+			shared_->running = true;
 			std::vector<std::thread> threads;
 			for (unsigned t = 0; t < crash::THREADS; t++)
 				threads.emplace_back([&, t] {
 					work(heap, t, s_.parts() | (late ? crash::LATE : 0u));
 				});
+			for (unsigned w = 0; w < (snapshots < 4 ? 0u : unsigned(crash::WATCHERS));
+			        w++)
+				threads.emplace_back([&, w] { watch(heap, w); });
 			if (copies_itself_)
 				threads.emplace_back([&] { back_up(heap); });
 			for (auto &t : threads)
@@ -236,8 +266,10 @@ private:
 		argv.push_back(nullptr);
 		pid_t pid = fork();
 		if (pid == 0) {
-			if (silent)
+			if (silent) {
+				close(STDOUT_FILENO);
 				close(STDERR_FILENO);
+			}
 			execv(argv[0], argv.data());
 			_exit(127);
 		}
@@ -438,6 +470,35 @@ private:
 		return waited < PATIENCE_MS;
 	}
 
+	/* What the threads that take snapshots have told.  Empty, or what is wrong. */
+	std::string account_snapshots()
+	{
+		bool open = false;
+		looked_ = false;
+		for (crash::Shown &shown : shared_->shown) {
+			looked_ |= shown.snapshots > 0;
+			open |= shown.open.exchange(false);
+			snapshots_ += shown.snapshots.exchange(0);
+			beside_ += shown.beside.exchange(0);
+			revoked_ += shown.revoked.exchange(0);
+		}
+		killed_snapshots_ += open;
+		return crash::wrong_snapshot(shared_);
+	}
+	std::string run_fur_check()
+	{
+		int status;
+		pid_t pid = run(s_.fur_check, {path_}, true);
+		waitpid(pid, &status, 0);
+		return status ? "fur-check finds the heap damaged" : "";
+	}
+
+	void wait_until_open() const
+	{
+		for (int ms = 0; ms < 200 && !shared_->running; ms++)
+			usleep(1000);
+	}
+
 	/* The working process: killed, or told to stop and to close the heap. */
 	void end_once()
 	{
@@ -445,6 +506,7 @@ private:
 		closes_ = s_.plant == "none" && random_() % 8 == 0;
 		copies_itself_ = !s_.copier.empty() && random_() % 2;
 		shared_->stop = false;
+		shared_->running = false;
 		pid_t pid = fork();
 		if (pid == 0)
 			child();
@@ -452,6 +514,8 @@ private:
 			start_copier();
 		if (s_.recovery == "daemon")
 			disturb_daemon();
+		if (random_() % 2)
+			wait_until_open();
 		usleep(static_cast<useconds_t>(random_() % 30000));
 		if (closes_) {
 			go_on(); /* the process may be waiting for it */
@@ -548,6 +612,8 @@ private:
 
 	std::string recover_and_check(unsigned k)
 	{
+		if (std::string wrong = account_snapshots(); !wrong.empty())
+			return wrong;
 		if (random_() % 4 == 0 && s_.plant == "none")
 			kill_in_recovery(), closes_ = false;
 		if (daemon_ && k % 3 == 0) {
@@ -575,7 +641,11 @@ private:
 		grown_ += heap_size(heap.get()) > size_;
 		size_ = heap_size(heap.get());
 		heap.close();
-		return wrong.empty() ? check_copy(earlier) : wrong;
+		if (wrong.empty())
+			wrong = check_copy(earlier);
+		if (wrong.empty() && looked_ && !daemon_ && !s_.fur_check.empty())
+			wrong = run_fur_check();
+		return wrong;
 	}
 
 	Settings s_;
@@ -584,11 +654,15 @@ private:
 	crash::Shared *shared_, *copied_; /* copied_: as it was when the copy was begun */
 	std::string path_;
 	unsigned recovered_ = 0, closed_ = 0, killed_recoveries_ = 0, copies_ = 0;
+	unsigned killed_snapshots_ = 0;                     /* ends while a snapshot was open */
+	uint64_t snapshots_ = 0, beside_ = 0, revoked_ = 0; /* beside_: updates beside them */
 	unsigned grown_ = 0;   /* how often the heap was larger after an end than before */
 	unsigned started_ = 0; /* fur-replayers */
 	uint64_t size_ = 0, updates_ = 0, by_operator_ = 0; /* of the heap; of earlier heaps */
 	bool closes_ = false;        /* the last process has closed the heap */
 	bool copies_itself_ = false; /* not by fur-copy */
+	bool has_snapshots_ = false; /* FUR_SNAPSHOT on POWER has none */
+	bool looked_ = false;        /* the last process has taken snapshots */
 	pid_t daemon_ = 0, mapper_ = 0, copier_ = 0;
 };
 
@@ -619,7 +693,7 @@ void each_combination(const Settings &base, const std::string &sync_directory, E
 int matrix(const Settings &base, const std::string &sync_directory)
 {
 	unsigned combinations = 0, n = 0, wrong = 0;
-	unsigned long kills = 0;
+	unsigned long kills = 0, snapshots = 0, open = 0;
 	each_combination(base, sync_directory, [&](const Settings &) { combinations++; });
 	each_combination(base, sync_directory, [&](Settings s) {
 		s.kills = base.kills / combinations + (n < base.kills % combinations);
@@ -636,14 +710,17 @@ int matrix(const Settings &base, const std::string &sync_directory)
 			Killer killer(s);
 			wrong += killer.run() != 0;
 			kills += killer.kills();
+			snapshots += killer.snapshots();
+			open += killer.ends_in_snapshots();
 		} catch (const std::exception &e) {
 			wrong++;
 			std::cout << e.what() << "\nrepeat with: kill-test " << s.arguments()
 			          << " --replayer " << s.replayer << "\n";
 		}
 	});
-	std::cout << base.kills << " ends, " << kills << " kills, " << combinations
-	          << " combinations, " << wrong << " of them wrong (seed " << base.seed << ")\n";
+	std::cout << base.kills << " ends, " << kills << " kills, " << snapshots << " snapshots, "
+	          << open << " ends with one open, " << combinations << " combinations, " << wrong
+	          << " of them wrong (seed " << base.seed << ")\n";
 	return wrong != 0;
 }
 
@@ -658,6 +735,8 @@ int main(int argc, char **argv)
 	        "kill-test", "SIGKILL at any instant, recovery, and a full check, again and again");
 	line.option("--replayer", s.replayer, "the fur-replayer program").required();
 	line.option("--copier", s.copier, "copy the heap in use, also by this fur-copy program");
+	line.option("--fur-check", s.fur_check,
+	        "after processes that took snapshots, this program must find the heap sound");
 	line.option("--kills", s.kills, "how many processes work and end");
 	line.option("--seed", s.seed);
 	line.option("--directory", s.directory, "where the heap file goes");
@@ -681,7 +760,7 @@ int main(int argc, char **argv)
 	line.option("--sync-directory", sync_directory,
 	        "--matrix: where the heap file goes with --pm sync");
 	line.option("--plant", s.plant, "a bug the check must find")
-	        .one_of({"none", "ack-early", "lose-marker", "flip-log", "old-copy"});
+	        .one_of({"none", "ack-early", "lose-marker", "flip-log", "old-copy", "library"});
 	if (auto status = tools::parse_or_exit_status(line, "kill-test", argc, argv))
 		return *status;
 	if (daemon)

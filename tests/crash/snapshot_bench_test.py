@@ -3,7 +3,9 @@
 """The benchmark of snapshots: each part runs, snapshots show what they must, and the result has
 what docs/benchmarks.md describes; wrong usage is refused, and no file is left.
 
-    snapshot_bench_test.py SNAPSHOT
+    snapshot_bench_test.py SNAPSHOT [PEER ...]
+
+PEER: a database that SNAPSHOT was built with.
 """
 import json
 import os
@@ -12,6 +14,7 @@ import sys
 import tempfile
 
 program = sys.argv[1]
+built_in = {"sqlite" if name == "sqlite3" else name for name in sys.argv[2:]}
 SHORT = ["--keys", "3000", "--seconds", "0.02", "--rounds", "2"]
 WAYS = ("scan", "plain_read", "optimistic_read", "fur_scan")
 # Of each round too, where the run has the median.
@@ -44,6 +47,7 @@ FACTS = {
 }
 PEER_FIGURES = {
     "entries_per_second",
+    "bytes_at_first",
     *(
         f"{name}_{writers}"
         for writers in (1, 2)
@@ -53,10 +57,12 @@ PEER_FIGURES = {
             "read_beside_updates",
             "growth_alone_bytes",
             "growth_beside_bytes",
+            "memory_alone_bytes",
+            "memory_beside_bytes",
+            "full_beside_read",
         )
     ),
 }
-LIBFUR_FIGURES = PEER_FIGURES | {"saved_lines_per_read_1", "saved_lines_per_read_2"}
 
 
 def run(*args):
@@ -68,9 +74,9 @@ def check_numbers(found, names):
         assert isinstance(found[name], (int, float)), (name, found)
 
 
-def check_rounds(found, figures):
+def check_rounds(found, figures, rounds=2):
     check_numbers(found, figures)
-    assert len(found["rounds"]) == 2, found
+    assert len(found["rounds"]) == rounds, found
     for one in found["rounds"]:
         assert set(one) == figures, set(one) ^ figures
         check_numbers(one, figures)
@@ -81,7 +87,7 @@ def result_of(place, *args):
     assert done.returncode == 0, (args, done.stderr)
     result = json.loads(done.stdout)
     assert result["workload"] == "snapshot" and result["verified"] is True, result
-    assert (result["keys"], result["seconds"]) == (3000, 0.02), result
+    assert (result["keys"], result["seconds"], result["sync"]) == (3000, 0.02, False), result
     check_rounds(result, FIGURES)
     check_numbers(result, FACTS)
     trips = result["round_trip_ns"]
@@ -99,33 +105,58 @@ def library(place):
     assert (result["value_bytes"], result["writers"], result["zipf"]) == (64, 2, 0.9), result
 
 
-def peers(place):
-    """The table, and what the program has of peers.  Returns False if it has none."""
-    words = [*SHORT, "--path", f"{place}/heap", "--json", f"{place}/json"]
-    done = run(*words, "--peers")
-    built_in = done.returncode != 2
-    if not built_in:
-        assert "--peers: this program has none" in done.stderr, done.stderr
-        done = run(*words)
-    assert done.returncode == 0, done.stderr
-    texts = ["thousand updates/s alone", "a snapshot for each scan", "2 s after", "verified"]
-    if built_in:
-        texts += ["a long read beside 1 writer", "beside 2 writers", "MiB of files"]
-    for says in texts:
-        assert says in done.stdout, (says, done.stdout)
+def peers_of(place, rounds, *args):
+    """The table and the result of a run with peers, of which each is checked."""
+    words = ["--peers", "--path", f"{place}/heap", "--json", f"{place}/json"]
+    done = run(*SHORT, "--rounds", str(rounds), *words, *args)
+    assert done.returncode == 0, (args, done.stderr)
     with open(f"{place}/json", encoding="utf-8") as file:
         result = json.load(file)
     os.unlink(f"{place}/json")
     assert os.listdir(place) == [], os.listdir(place)
-    assert ("peers" in result) == built_in, result
-    for name, system in result.get("peers", {}).items():
-        check_rounds(system, LIBFUR_FIGURES if name == "libfur" else PEER_FIGURES)
-        check_numbers(system, ("bytes_at_first", "bytes_at_last"))
-        assert system["settings"], system
-    if built_in:
-        names = set(result["peers"])
-        assert "libfur" in names and names & {"sqlite", "lmdb", "rocksdb"}, names
-    return built_in
+    found = result["peers"]
+    assert set(found) == built_in | {"libfur"}, (set(found), built_in)
+    assert result["workload"] == "snapshot" and result["sync"] == ("--sync" in args), result
+    for name, system in found.items():
+        check_rounds(system, PEER_FIGURES, rounds)
+        assert system["settings"] in done.stdout, (system, done.stdout)
+        for one in system["rounds"]:
+            rates = ["entries_per_second"] + [f"updates_per_second_{n}" for n in (1, 2)]
+            assert all(one[rate] > 0 for rate in rates), (name, one)
+            # The write-ahead log is there as long as the connections are.
+            if name == "sqlite":
+                grows = [
+                    f"growth_{phase}_bytes_{n}" for phase in ("alone", "beside") for n in (1, 2)
+                ]
+                assert all(one[growth] > 0 for growth in grows), one
+    for says in (
+        "a long read beside 1 writer\n",
+        "beside 2 writers\n",
+        "files grow",
+        "memory grows",
+    ):
+        assert says in done.stdout, (says, done.stdout)
+    return done.stdout, found
+
+
+def peers(place):
+    if not built_in:
+        done = run(*SHORT, "--peers", "--path", f"{place}/heap")
+        assert done.returncode == 2, done
+        assert "--peers: this program has none" in done.stderr, done.stderr
+        return
+    text, found = peers_of(place, 2)
+    assert "no update synced" in text and "--most-mib" not in text, text
+    loose = {name: system["settings"] for name, system in found.items()}
+    text, found = peers_of(place, 1, "--sync")
+    assert "each update synced" in text, text
+    for name, system in found.items():
+        assert system["settings"] != loose[name], (name, loose)
+    if "lmdb" in built_in:
+        text, found = peers_of(place, 1, "--most-mib", "1", "--seconds", "0.2")
+        assert "lmdb: the file reached --most-mib" in text, text
+        for name, system in found.items():
+            assert system["full_beside_read_1"] == (name == "lmdb"), (name, system)
 
 
 def usage(place):
@@ -138,6 +169,7 @@ def usage(place):
         ("--zipf 1", "--zipf 1", 2),
         ("--rounds 0", "--rounds 0", 2),
         ("--htm tsx", "--htm tsx", 2),
+        ("--most-mib 0", "--most-mib 0", 2),
         (f"--path {place}/taken", "the file exists", 1),
     ):
         done = run(*SHORT, *words.split())
@@ -148,6 +180,6 @@ def usage(place):
 
 with tempfile.TemporaryDirectory() as directory:
     library(directory)
-    has_peers = peers(directory)
+    peers(directory)
     usage(directory)
-print("ok" if has_peers else "ok, without peers: none is built in")
+print("ok" if built_in else "ok, without peers: none is built in")

@@ -102,23 +102,22 @@ public:
 		else
 			vector_[t][k % ELEMENTS] = k;
 	}
-	/* Empty, or what is wrong; `blocks` grows by those that the containers own.  No transaction
-	 * runs. */
-	std::string check(const Structures<THREADS> &is, uint64_t &blocks) const
+	/* Empty, or what is wrong; `blocks` grows by those that the containers own. */
+	template <class Tx>
+	std::string check(Tx *tx, const Structures<THREADS> &is, uint64_t &blocks) const
 	{
-		auto *tx = static_cast<fur_ro *>(nullptr);
-		std::string wrong = check_map("names", is.names, names_, blocks);
+		std::string wrong = check_map(tx, "names", is.names, names_, blocks);
 		if (wrong.empty())
-			wrong = check_map("numbers", is.numbers, numbers_, blocks);
+			wrong = check_map(tx, "numbers", is.numbers, numbers_, blocks);
 		if (wrong.empty())
-			wrong = check_map("the index", is.index, index_, blocks);
+			wrong = check_map(tx, "the index", is.index, index_, blocks);
 		for (unsigned t = 0; t < THREADS && wrong.empty(); t++) {
 			std::vector<uint64_t> vector;
 			for (uint64_t i = 0; i < is.vector[t].size(tx); i++)
 				vector.push_back(is.vector[t].at(tx, i));
-			wrong = verify("a queue", is.queue[t], blocks);
+			wrong = verify(tx, "a queue", is.queue[t], blocks);
 			if (wrong.empty())
-				wrong = verify("a vector", is.vector[t], blocks);
+				wrong = verify(tx, "a vector", is.vector[t], blocks);
 			if (wrong.empty() && vector != vector_[t])
 				wrong = "a vector is not that of the updates";
 			if (wrong.empty() && is.queue[t].size(tx) != queue_[t].size())
@@ -131,22 +130,22 @@ public:
 	}
 
 private:
-	template <class Container>
-	static std::string verify(const char *name, const Container &is, uint64_t &blocks)
+	template <class Tx, class Container>
+	static std::string verify(Tx *tx, const char *name, const Container &is, uint64_t &blocks)
 	{
 		uint64_t own = 0;
-		const char *wrong = is.verify(static_cast<fur_ro *>(nullptr), own);
+		const char *wrong = is.verify(tx, own);
 		blocks += own;
 		return wrong ? std::string(name) + ": " + wrong : "";
 	}
-	template <class Map, class Expected>
+	template <class Tx, class Map, class Expected>
 	static std::string check_map(
-	        const char *name, const Map &is, const Expected &expected, uint64_t &blocks)
+	        Tx *tx, const char *name, const Map &is, const Expected &expected, uint64_t &blocks)
 	{
 		Expected found;
-		if (std::string wrong = verify(name, is, blocks); !wrong.empty())
+		if (std::string wrong = verify(tx, name, is, blocks); !wrong.empty())
 			return wrong;
-		for (const auto &entry : is.in(static_cast<fur_ro *>(nullptr)))
+		for (const auto &entry : is.in(tx))
 			found.insert(entry);
 		return found == expected ? ""
 		                         : std::string(name) + ": not the entries of the updates";

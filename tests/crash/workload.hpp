@@ -19,6 +19,9 @@
  * fur_end_ro has returned, write down what was `seen`: from then on it must survive.  Half of the
  * latter end with a ticket: then the thread writes down the counters of several together, after one
  * wait.
+ *
+ * Snapshots (snapshots.hpp): each shows exactly the result of the updates up to its counters, among
+ * them all that were acknowledged or `seen` before it began; what it has `shown` must survive.
  */
 #ifndef CRASH_WORKLOAD_HPP
 #define CRASH_WORKLOAD_HPP
@@ -55,7 +58,14 @@ enum Parts : unsigned {
 	OPERATORS = 128, /* those of BULK by an operator of lab/, while a process has it */
 	LATE = 256
 };
-enum { THREADS = 4, ACCOUNTS = 64, BLOCKS = 8, KEYS_PER_THREAD = 2000, OPENING_BALANCE = 1000 };
+enum {
+	THREADS = 4,
+	WATCHERS = 2,
+	ACCOUNTS = 64,
+	BLOCKS = 8,
+	KEYS_PER_THREAD = 2000,
+	OPENING_BALANCE = 1000
+};
 /* LARGE: at regular intervals an update replaces the large block of its thread too.  Every other
  * one is so large that its stores are not logged (fresh memory). */
 enum { LARGE_EVERY = 3, LARGE_WORDS = 768, VERY_LARGE_WORDS = 3072 };
@@ -77,8 +87,16 @@ struct alignas(128) Acknowledged {
 	std::atomic<uint64_t> intended, acknowledged, seen[THREADS];
 	std::atomic<uint64_t> reads, found;
 };
+/* What one thread has found in its snapshots. */
+struct alignas(128) Shown {
+	std::atomic<uint64_t> counter[THREADS], bulk, each;
+	std::atomic<uint64_t> snapshots, revoked, beside; /* beside: updates while they were open */
+	std::atomic<bool> open, is_wrong;
+	char wrong[160];
+};
 struct Shared {
 	Acknowledged thread[THREADS];
+	Shown shown[WATCHERS];
 	std::atomic<uint64_t> bulk_intended, bulk_acknowledged;
 	std::atomic<uint64_t> by_operator; /* records that an operator has mapped */
 	std::atomic<bool> running, stop;
@@ -92,6 +110,19 @@ inline void note(Shared *to, const Shared *from)
 			to->thread[t].seen[seen].store(from->thread[t].seen[seen]);
 	}
 	to->bulk_acknowledged.store(from->bulk_acknowledged);
+	for (unsigned w = 0; w < WATCHERS; w++) {
+		for (unsigned t = 0; t < THREADS; t++)
+			to->shown[w].counter[t].store(from->shown[w].counter[t]);
+		to->shown[w].bulk.store(from->shown[w].bulk);
+		to->shown[w].each.store(from->shown[w].each);
+	}
+}
+/* Record the updates that had begun by now. */
+inline void note_intended(Shared *to, const Shared *from)
+{
+	for (unsigned t = 0; t < THREADS; t++)
+		to->thread[t].intended.store(from->thread[t].intended);
+	to->bulk_intended.store(from->bulk_intended);
 }
 inline Shared *make_shared_memory()
 {
@@ -466,7 +497,21 @@ inline std::string check_counter(const Shared *shared, unsigned t, uint64_t is)
 			return "thread " + std::to_string(reader) + " has read update " +
 			       std::to_string(shared->thread[reader].seen[t]) + " of thread " +
 			       std::to_string(t) + "; the heap has " + std::to_string(is);
+	for (const Shown &shown : shared->shown)
+		if (shown.counter[t] > is)
+			return "a snapshot has shown update " + std::to_string(shown.counter[t]) +
+			       " of thread " + std::to_string(t) + "; the heap has " +
+			       std::to_string(is);
 	return "";
+}
+/* The sum of the rounds of all words that are changed in portions. */
+template <class Tx>
+uint64_t sum_of_rounds(Tx *tx, const Data *data)
+{
+	uint64_t sum = 0;
+	for (const uint64_t &word : data->each)
+		sum += fur_load(tx, &word) / BULK_ONE;
+	return sum;
 }
 
 /* The contents that the heap must have, carried from kill to kill. */
@@ -483,17 +528,45 @@ public:
 		auto *data = static_cast<const Data *>(root_at_rest(heap, 0));
 		if (!data)
 			return "the data's root is gone";
+		auto *tx = static_cast<fur_ro *>(nullptr);
+		uint64_t reachable = 0;
+		std::string wrong = check_words(tx, data, shared);
+		if (wrong.empty())
+			wrong = check_blocks(tx, data, reachable);
+		if (wrong.empty())
+			wrong = check_memory(heap, reachable);
+		return wrong;
+	}
+	/* The parts of it that take least time. */
+	template <class Tx>
+	std::string check_words(Tx *tx, const Data *data, const Shared *shared)
+	{
 		std::string wrong;
 		for (unsigned t = 0; t < THREADS && wrong.empty(); t++)
-			wrong = check_counter(data, shared, t);
+			wrong = check_counter(tx, data, shared, t);
 		if (wrong.empty())
-			wrong = check_accounts(data);
+			wrong = check_accounts(tx, data);
 		if (wrong.empty())
-			wrong = check_tree(data);
+			wrong = check_bulk(tx, data, shared);
+		return wrong;
+	}
+	/* All that check_words() leaves, which must have been called; `reachable` grows by the
+	 * blocks that must be allocated. */
+	template <class Tx>
+	std::string check_blocks(Tx *tx, const Data *data, uint64_t &reachable) const
+	{
+		std::string wrong = check_tree(tx, data);
+		reachable += 1 + keys_.size();
 		if (wrong.empty())
-			wrong = check_bulk(data, shared);
-		if (wrong.empty())
-			wrong = check_memory(heap, data);
+			wrong = structures_.check(tx, data->structures, reachable);
+		for (unsigned t = 0; t < THREADS && wrong.empty(); t++) {
+			wrong = check_large(tx, data, t);
+			reachable += newest_large_[t] != 0;
+			if (wrong.empty())
+				wrong = check_added(tx, data, t, reachable);
+			for (unsigned b = 0; b < BLOCKS && wrong.empty(); b++)
+				wrong = check_block(tx, data, t, b, reachable);
+		}
 		return wrong;
 	}
 	/* Does this state come before the other one? */
@@ -511,12 +584,16 @@ public:
 	}
 
 private:
-	std::string check_counter(const Data *data, const Shared *shared, unsigned t)
+	template <class Tx>
+	std::string check_counter(Tx *tx, const Data *data, const Shared *shared, unsigned t)
 	{
-		uint64_t is = static_cast<uint64_t>(data->counter[t].value);
+		uint64_t is = static_cast<uint64_t>(fur_load(tx, &data->counter[t].value));
 		std::string wrong = crash::check_counter(shared, t, is);
 		if (!wrong.empty())
 			return wrong;
+		if (is < counter_[t])
+			return "the heap had update " + std::to_string(counter_[t]) +
+			       " of thread " + std::to_string(t) + "; it has " + std::to_string(is);
 		for (; counter_[t] < is; counter_[t]++)
 			apply(t, counter_[t] + 1);
 		return "";
@@ -546,33 +623,43 @@ private:
 		bulk_[bulk_word(t, k)]++;
 		each_[each_word(t, k)]++;
 	}
-	std::string check_bulk(const Data *data, const Shared *shared) const
+	template <class Tx>
+	std::string check_bulk(Tx *tx, const Data *data, const Shared *shared) const
 	{
-		const uint64_t round = data->bulk[0] / BULK_ONE;
+		const uint64_t round = fur_load(tx, &data->bulk[0]) / BULK_ONE;
 		if (round < shared->bulk_acknowledged || round > shared->bulk_intended)
 			return "the heap has " + std::to_string(round) + " bulk updates; " +
 			       std::to_string(shared->bulk_acknowledged) +
 			       " are acknowledged, of " + std::to_string(shared->bulk_intended);
-		for (uint64_t k = 0; k < BULK_WORDS; k++)
-			if (data->bulk[k] != round * BULK_ONE + bulk_[k])
+		for (uint64_t k = 0; k < BULK_WORDS; k++) {
+			const uint64_t is = fur_load(tx, &data->bulk[k]);
+			if (is != round * BULK_ONE + bulk_[k])
 				return "word " + std::to_string(k) + " of " +
 				       std::to_string(round) + " bulk updates has " +
-				       std::to_string(data->bulk[k] / BULK_ONE) + " of them, and " +
-				       std::to_string(data->bulk[k] % BULK_ONE) + " of " +
+				       std::to_string(is / BULK_ONE) + " of them, and " +
+				       std::to_string(is % BULK_ONE) + " of " +
 				       std::to_string(bulk_[k]) + " other updates";
-		return check_each(data, shared);
+		}
+		std::string wrong = check_each(tx, data, shared, round);
+		for (const Shown &shown : shared->shown)
+			if (wrong.empty() &&
+			        (shown.bulk > round || shown.each > sum_of_rounds(tx, data)))
+				wrong = "a snapshot has shown more of the bulk updates: " +
+				        std::to_string(shown.bulk) + ", and " +
+				        std::to_string(shown.each) + " changes of words";
+		return wrong;
 	}
 	/* A portion is durable before the next one begins. */
-	std::string check_each(const Data *data, const Shared *shared) const
+	template <class Tx>
+	std::string check_each(Tx *tx, const Data *data, const Shared *shared, uint64_t most) const
 	{
-		uint64_t most = data->bulk[0] / BULK_ONE;
 		for (uint64_t k = 0; k < EACH_WORDS; k++) {
-			const uint64_t round = data->each[k] / BULK_ONE;
+			const uint64_t is = fur_load(tx, &data->each[k]), round = is / BULK_ONE;
 			if (round < shared->bulk_acknowledged || round > most ||
-			        data->each[k] % BULK_ONE != each_[k])
+			        is % BULK_ONE != each_[k])
 				return "word " + std::to_string(k) + " has " +
 				       std::to_string(round) + " bulk updates, and " +
-				       std::to_string(data->each[k] % BULK_ONE) + " of " +
+				       std::to_string(is % BULK_ONE) + " of " +
 				       std::to_string(each_[k]) + " other updates; " +
 				       std::to_string(shared->bulk_acknowledged) +
 				       " bulk updates are acknowledged; the word before has " +
@@ -581,19 +668,21 @@ private:
 		}
 		return "";
 	}
-	std::string check_accounts(const Data *data) const
+	template <class Tx>
+	std::string check_accounts(Tx *tx, const Data *data) const
 	{
-		for (unsigned a = 0; a < ACCOUNTS; a++)
-			if (data->account[a].value != balance_[a] + OPENING_BALANCE)
+		for (unsigned a = 0; a < ACCOUNTS; a++) {
+			const int64_t is = fur_load(tx, &data->account[a].value);
+			if (is != balance_[a] + OPENING_BALANCE)
 				return "account " + std::to_string(a) + " holds " +
-				       std::to_string(data->account[a].value) +
-				       ", the updates give " +
+				       std::to_string(is) + ", the updates give " +
 				       std::to_string(balance_[a] + OPENING_BALANCE);
+		}
 		return "";
 	}
-	std::string check_tree(const Data *data) const
+	template <class Tx>
+	std::string check_tree(Tx *tx, const Data *data) const
 	{
-		auto *tx = static_cast<fur_ro *>(nullptr);
 		uint64_t size;
 		if (const char *wrong = rbtree::verify(tx, &data->tree, size))
 			return std::string("the tree: ") + wrong;
@@ -605,60 +694,57 @@ private:
 				return "key " + std::to_string(key) + " is missing";
 		return "";
 	}
-	std::string check_large(const Data *data, unsigned t) const
+	template <class Tx>
+	std::string check_large(Tx *tx, const Data *data, unsigned t) const
 	{
-		const uint64_t *large = data->large[t], k = newest_large_[t];
+		const uint64_t *large = fur_load(tx, &data->large[t]), k = newest_large_[t];
 		if (!large != !k)
 			return "a large block is missing, or should not be";
 		for (uint64_t i = 0; large && i < large_words(k); i++)
-			if (large[i] != large_word(t, k, i))
+			if (fur_load(tx, &large[i]) != large_word(t, k, i))
 				return "a large block is torn, or not the newest";
 		return "";
 	}
 	/* Counts the blocks. */
-	std::string check_added(const Data *data, unsigned t, uint64_t &blocks) const
+	template <class Tx>
+	std::string check_added(Tx *tx, const Data *data, unsigned t, uint64_t &blocks) const
 	{
-		AddedBlock *block = data->added[t];
+		AddedBlock *block = fur_load(tx, &data->added[t]);
 		for (uint64_t k = counter_[t]; k; k--) {
 			if (!adds_block(k, parts_))
 				continue;
 			if (!block)
 				return "an added block is missing";
-			if (block->thread != t || block->k != k ||
-			        *last_word(block, t, k) != mix(t + k))
+			if (fur_load(tx, &block->thread) != t || fur_load(tx, &block->k) != k ||
+			        fur_load(tx, last_word(block, t, k)) != mix(t + k))
 				return "an added block is torn";
-			block = block->next;
+			block = fur_load(tx, &block->next);
 			blocks++;
 		}
 		return block ? "there is an added block too many" : "";
 	}
-	/* The blocks have the right contents, and only reachable blocks are allocated. */
-	std::string check_memory(fur_heap *heap, const Data *data) const
+	template <class Tx>
+	std::string check_block(
+	        Tx *tx, const Data *data, unsigned t, unsigned b, uint64_t &blocks) const
 	{
-		uint64_t reachable = 1 + keys_.size();
-		if (std::string wrong = structures_.check(data->structures, reachable);
-		        !wrong.empty())
-			return wrong;
-		for (unsigned t = 0; t < THREADS; t++) {
-			if (std::string wrong = check_large(data, t); !wrong.empty())
-				return wrong;
-			reachable += newest_large_[t] != 0;
-			if (std::string wrong = check_added(data, t, reachable); !wrong.empty())
-				return wrong;
-			for (unsigned b = 0; b < BLOCKS; b++) {
-				const Block *block = data->block[t][b];
-				if (!block != !newest_[t][b])
-					return "a block is missing, or should not be";
-				if (!block)
-					continue;
-				reachable++;
-				if (block->thread != t || block->k != newest_[t][b])
-					return "a block is not the newest";
-				for (uint64_t i = 0; i < 10; i++)
-					if (block->check[i] != mix(t * 1000003 + block->k + i))
-						return "a block is torn";
-			}
-		}
+		const Block *at = fur_load(tx, &data->block[t][b]);
+		if (!at != !newest_[t][b])
+			return "a block is missing, or should not be";
+		if (!at)
+			return "";
+		blocks++;
+		Block block;
+		fur_read(tx, &block, at, sizeof block);
+		if (block.thread != t || block.k != newest_[t][b])
+			return "a block is not the newest";
+		for (uint64_t i = 0; i < 10; i++)
+			if (block.check[i] != mix(t * 1000003 + block.k + i))
+				return "a block is torn";
+		return "";
+	}
+	/* Only reachable blocks are allocated. */
+	static std::string check_memory(fur_heap *heap, uint64_t reachable)
+	{
 		/* A bulk update that did not end leaves a block, until a thread registers. */
 		reachable += header(heap_base(heap))->bulk != 0;
 		alloc_census census;

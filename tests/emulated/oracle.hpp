@@ -11,7 +11,10 @@
  *   opacity   An update that became visible as number c has read state(c - 1).  A read-only
  *             transaction, and an attempt that aborted or was defeated, have read state(k) for one
  *             k, between the updates that had returned when it was invoked and those that were
- *             visible when it ended; and read-only transactions do not go back in time.
+ *             visible when it ended; and read-only transactions do not go back in time.  An
+ *             attempt that aborted may also have read a state of another order of the updates, in
+ *             which a hardware update comes before one that software published in hardware
+ *             meanwhile, and no word of one is a word that the other stored to (INV-SW4).
  *   snapshot  An update has read state(k) for one such k < c, and no update between k and c wrote a
  *             word that it wrote.
  *   durable   After a power failure memory is the effect of a set S of visible updates.  S has

@@ -67,6 +67,23 @@ def repeats_with_software_updates():
     assert first[0]["software_commits"] > 0 and first == again, (first, again)
 
 
+def updates_move():
+    """Updates that lose most of their time in hardware run in software, unless the back end was
+    asked for by name."""
+    command = [TPCC, "--machine", "tsx", "--warehouses", "8", "--scale", "tiny", "--threads", "8"]
+    command += ["--seconds", "0.004", "--json", "-"]
+    auto, by_name = (
+        json.loads(
+            subprocess.run(
+                command, env={**os.environ, "FUR_HTM": htm}, capture_output=True, check=True
+            ).stdout
+        )
+        for htm in ("auto", "tsx")
+    )
+    assert auto["verified"] and by_name["verified"]
+    assert auto["software_commits"] > 4 * by_name["software_commits"], (auto, by_name)
+
+
 def file_unchanged(directory, tm):
     heap = Path(directory) / f"heap-{tm}"
     command = [RBTREE, *SIZES, "--tm", tm, "--heap", str(heap), "--keys", "1000", "--runs", "-"]
@@ -149,6 +166,7 @@ with tempfile.TemporaryDirectory() as place:
     for system in ("fur-opacity", "spht", "pisces"):
         file_unchanged(place, system)
     repeats_with_software_updates()
+    updates_move()
     failures()
     killed_child()
     usage(place)

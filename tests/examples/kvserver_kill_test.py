@@ -169,7 +169,6 @@ def main():
     rng = random.Random(options.seed)
     writers = [Writer(n, rng.random()) for n in range(options.clients)]
     late = options.fsync == "everysec" and not options.must_lose
-    steps = 0
     with tempfile.TemporaryDirectory(dir=options.directory) as place:
         for life in range(options.lives):
             seconds = rng.uniform(4, 5) if late else rng.uniform(0.05, 0.6)
@@ -180,8 +179,9 @@ def main():
             if wrong:
                 print("\n".join(wrong[:20]))
                 return 1
-            steps = sum(w.next for w in writers)
-            assert steps > 0 and keys > 0, (steps, keys)
+    # On a busy machine the first lives may end before anything is answered.
+    steps = sum(w.next for w in writers)
+    assert steps > 0 and keys > 0, (steps, keys)
     print(f"{options.lives} kills, {steps} values written")
     return 1 if options.must_lose else 0
 

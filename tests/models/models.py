@@ -12,10 +12,10 @@
     models.py --trace NAME   the steps that lead to the violation of a case that must fail
 
 Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, sweep.pml,
-snapshot.pml, group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml, bulk.pml,
-bulkblock.pml or bulkoperator.pml.  Before any, models.py checks that its table of mutations agrees
-with the lists at the heads of the models, and with the headings of the planted bugs
-(tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
+switch.pml, snapshot.pml, group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml,
+bulk.pml, bulkblock.pml or bulkoperator.pml.  Before any, models.py checks that its table of
+mutations agrees with the lists at the heads of the models, and with the headings of the planted
+bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -35,6 +35,7 @@ SOFTWARE = HERE / "software.pml"
 PARALLEL = HERE / "parallel.pml"
 VERSIONS = HERE / "versions.pml"
 SWEEP = HERE / "sweep.pml"
+SWITCH = HERE / "switch.pml"
 SNAPSHOT = HERE / "snapshot.pml"
 GROUP = HERE / "group.pml"
 ASYNC = HERE / "async.pml"
@@ -162,6 +163,17 @@ SWEEP_SETTINGS: dict[str, list[str]] = {"sweep": [], "sweeptso": ["TSO", "SWEEPS
 LONG_SWEEP_SETTINGS: dict[str, list[str]] = {
     "sweepthree": ["SWEEPS=3"],
     "sweeptsotwo": ["TSO"],
+}
+# Of switch.pml.
+SWITCH_SETTINGS: dict[str, list[str]] = {
+    "switch": ["READERS"],
+    "switchupdates": ["UPDATES"],
+    "switchback": ["BEGIN=2", "READERS"],
+    "switchbackupdates": ["BEGIN=2", "UPDATES"],
+    "switchtwo": ["BEGIN=1", "NSW=2", "SWITCHES=2", "READERS"],
+}
+LONG_SWITCH_SETTINGS: dict[str, list[str]] = {
+    "switchtwice": ["SWITCHES=2"],
 }
 # Of snapshot.pml.
 SNAPSHOT_SETTINGS: dict[str, list[str]] = {
@@ -505,6 +517,18 @@ SWEEP_MUTATIONS = [
     Mutation("BOUNDUNFENCED", "INV-ST2", [], [], ["sweep", "sweeptso"]),
     Mutation("UNSTAMPEDPAST", "INV-OR2", [], [], ["sweep", "sweeptso"]),
 ]
+# Of switch.pml.
+SWITCH_MUTATIONS = [
+    Mutation("NOTTRACKED", "INV-UR1", ["hardware-unsubscribed"], [], ["switch"]),
+    Mutation("UNSETTLED", "INV-UR2", ["software-unsettled"], [], ["switch"]),
+    Mutation("SETTLEFIRST", "INV-UR2", [], [], ["switch"]),
+    Mutation("FROMSETTLING", "INV-UR2", [], [], ["switchtwo"]),
+    Mutation("MODEEARLY", "INV-UR3", ["versions-early"], [], ["switchbackupdates"]),
+    Mutation("READERNOLOOK", "INV-UR3", ["reader-versions-early"], [], ["switchback"]),
+    Mutation("WAITSFORREADERS", "INV-SW4", [], [], ["switchback", "switchupdates"]),
+    Mutation("RAISEDEARLY", "INV-UR4", [], [], ["switchupdates"]),
+    Mutation("UNRAISED", "INV-UR4", [], [], ["switchupdates"]),
+]
 # Of snapshot.pml.
 SNAPSHOT_MUTATIONS = [
     Mutation("SAVELATE", "INV-SN1", [], [], ["snapshot", "snapshotbeside"]),
@@ -639,6 +663,7 @@ ALL_MUTATIONS = (
     + PARALLEL_MUTATIONS
     + VERSIONS_MUTATIONS
     + SWEEP_MUTATIONS
+    + SWITCH_MUTATIONS
     + SNAPSHOT_MUTATIONS
     + GROUP_MUTATIONS
     + ASYNC_MUTATIONS
@@ -654,6 +679,7 @@ ALL_MUTATIONS = (
 SPARED = {
     "STOREFIRST": ["soft"],
     "NOHANDOVER": ["grouptwo"],
+    "NOTURN": ["switch", "switchupdates", "switchback", "switchbackupdates"],
     "EXTENDSWEPT": ["parallelinplacewide"],
     "STORESUNFENCED": ["sweeptso"],
     "ENDUNFENCED": ["sweeptso"],
@@ -662,18 +688,20 @@ SPARED = {
 # Of the cases without --long, those that take seconds, the longest first.  gcc optimises them, and
 # they begin before the others.
 SLOW = [
-    "naming",
-    "namingpower-NOUNSEEN",
-    "asyncreader-LEAVEFIRST",
+    "versionslateboth",
     "parallelinplacewide",
     "parallelinplacewide-EXTENDSWEPT",
-    "parallelthree",
-    "parallelwide",
-    "versionsboth",
-    "parallelinplacewide-SWEEPBLIND",
     "parallelinplacewide-SWEEPUNSEEN",
+    "parallelinplacewide-SWEEPBLIND",
+    "naming",
     "parallelinplace",
     "parallelfreshserial",
+    "parallelthree",
+    "versionsboth",
+    "parallelwide",
+    "namingpower-NOUNSEEN",
+    "asyncreader-LEAVEFIRST",
+    "snapshotsetsbeside-NUMBERFIRST",
     "sweep",
     "soft-nw3",
     "asyncreader-READERBLIND",
@@ -705,6 +733,7 @@ def cases(long: bool) -> dict[str, Case]:
         | parallel_cases()
         | versions_cases()
         | sweep_cases()
+        | switch_cases()
         | snapshot_cases()
         | group_cases()
         | async_cases()
@@ -770,6 +799,16 @@ def sweep_cases() -> dict[str, Case]:
     for m in SWEEP_MUTATIONS:
         for name in m.machines:
             found[f"{name}-{m.name}"] = Case(SWEEP, SWEEP_SETTINGS[name] + [m.name], False)
+    return found
+
+
+def switch_cases() -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for name, defines in (SWITCH_SETTINGS | LONG_SWITCH_SETTINGS).items():
+        found[name] = Case(SWITCH, defines, True, name in LONG_SWITCH_SETTINGS)
+    for m in SWITCH_MUTATIONS:
+        for name in m.machines:
+            found[f"{name}-{m.name}"] = Case(SWITCH, SWITCH_SETTINGS[name] + [m.name], False)
     return found
 
 
@@ -862,6 +901,7 @@ def spared_cases() -> dict[str, Case]:
                 (SOFTWARE, SETTINGS),
                 (PARALLEL, PARALLEL_SETTINGS),
                 (SWEEP, SWEEP_SETTINGS),
+                (SWITCH, SWITCH_SETTINGS),
                 (GROUP, GROUP_SETTINGS),
             ):
                 if name in settings:
@@ -878,6 +918,7 @@ def disagreements() -> list[str]:
         (PARALLEL, PARALLEL_MUTATIONS),
         (VERSIONS, VERSIONS_MUTATIONS),
         (SWEEP, SWEEP_MUTATIONS),
+        (SWITCH, SWITCH_MUTATIONS),
         (SNAPSHOT, SNAPSHOT_MUTATIONS),
         (GROUP, GROUP_MUTATIONS),
         (ASYNC, ASYNC_MUTATIONS),
@@ -944,10 +985,11 @@ def run(name: str, case: Case, trace: bool) -> Result:
             cwd=scratch,
             check=True,
         )
-        # A table of 2^18 entries, which grows: the default of 2^24 takes longer to clear than most
-        # searches.
+        # A table of 2^20 entries, which grows: the default of 2^24 takes longer to clear than most
+        # searches.  One with millions of states would grow for half of its time.
         out = subprocess.run(
-            ["./pan", "-m300000", "-w18"] + (["-i"] if trace else []),
+            ["./pan", "-m300000", "-w22" if name in SLOW or case.long else "-w20"]
+            + (["-i"] if trace else []),
             cwd=scratch,
             check=True,
             stdout=subprocess.PIPE,

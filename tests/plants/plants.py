@@ -21,7 +21,7 @@ A patch, tests/plants/BUG.patch, has a heading before its diff:
     the bug in one line
     Invariant: INV-X0                  the invariant it breaks
     Model: CASE                        the mutation of tests/models that also breaks it; optional
-    Found by: FINDER OPTION...         explore, explore-claims, pm-emulate, damage-test,
+    Found by: FINDER OPTION...         explore, explore-claims, pm-emulate, kill-test, damage-test,
                                        scan-test, fresh-test, durability-test, operators-test or
                                        near-test; a line each.  Option of near-test: `threads`,
                                        if the bug is in that back end

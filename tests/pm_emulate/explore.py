@@ -7,11 +7,12 @@ it runs alongside a replayer, which the power failure ends too.
 
     explore.py PM_EMULATE VICTIM [--workload mixed] [--points 60] [--seed 1] [--updates 200]
                [--readers 1] [--again | --killed | --daemon REPLAYER] [--pm DOMAIN]
-               [--must-find] [--grow] [--late] [--fur-check PATH] [--directory /dev/shm]
+               [--must-find] [--grow] [--late] [--snapshots] [--fur-check PATH]
+               [--directory /dev/shm]
 
---grow: the heap grows.  --late: updates end with tickets.  --fur-check: after the check, fur-check
-must find the heap sound.  --must-find: the victim has a planted bug.  Exit status: 0 as it should
-be, 1 not.
+--grow: the heap grows.  --late: updates end with tickets.  --snapshots: two threads take
+snapshots.  --fur-check: after the check, fur-check must find the heap sound.  --must-find: the
+victim has a planted bug.  Exit status: 0 as it should be, 1 not.
 """
 import argparse
 import os
@@ -35,6 +36,7 @@ parser.add_argument("--daemon", metavar="REPLAYER")
 parser.add_argument("--pm", metavar="DOMAIN", help="the persistence domain (FUR_PM)")
 parser.add_argument("--grow", action="store_true")
 parser.add_argument("--late", action="store_true")
+parser.add_argument("--snapshots", action="store_true")
 parser.add_argument("--fur-check", metavar="PATH")
 parser.add_argument("--must-find", action="store_true")
 parser.add_argument("--directory", default="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
@@ -62,6 +64,8 @@ if a.grow:
     victim.append("--grow")
 if a.late:
     victim.append("--late")
+if a.snapshots:
+    victim.append("--snapshots")
 before = f"rm -f {heap} {acks}"
 program = [a.victim, "run", *victim]
 if a.killed:

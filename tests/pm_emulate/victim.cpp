@@ -6,17 +6,18 @@
  *
  *     victim run --heap PATH --acks PATH [--workload intset|bank|mixed|tpcc] [--threads 2]
  *                [--readers 1] [--updates 200] [--seed N] [--grow] [--late]
- *                [--die]
+ *                [--snapshots] [--die]
  *     victim check --heap PATH --acks PATH ...  the same options
  *
  * `run` makes the heap if it is not there, and goes on from where it is.  With --grow the heap is
  * small at first, and grows three times or more in 200 updates.  With --late three of four updates
- * end with a ticket, and no flush comes unasked.  With --die the program kills itself in place of
+ * end with a ticket, and no flush comes unasked.  With --snapshots two threads take snapshots; what
+ * these show must be one state, and must survive.  With --die the program kills itself in place of
  * closing the heap.  Exit status: 0 as it should be, 1 not, 2 wrong usage, 3 the program itself
  * could not run.
  */
 #include "../../tools/common/command_line.hpp"
-#include "../crash/workload.hpp"
+#include "../crash/snapshots.hpp"
 
 #include "../../bench/tpcc/load.hpp"
 
@@ -37,7 +38,7 @@ struct Options {
 	std::string heap, acks, later, workload = "mixed";
 	unsigned threads = 2, readers = 1, updates = 200;
 	uint64_t seed = 1;
-	bool grow = false, late = false, die = false;
+	bool grow = false, late = false, snapshots = false, die = false;
 	unsigned parts() const
 	{
 		unsigned parts = workload == "intset" ? crash::TREE
@@ -223,6 +224,11 @@ int run(const Options &o)
 				crash::work(heap, shared, o.seed, t, o.threads,
 				        t < o.threads ? 60 : 0, false, stop, o.parts());
 		});
+	for (unsigned w = 0; w < (o.snapshots ? unsigned(crash::WATCHERS) : 0u); w++)
+		threads.emplace_back([&, w] {
+			crash::Watcher(heap, shared, w, crash::Expected(o.seed, o.parts()), w)
+			        .run(stop);
+		});
 	auto busy = [&] {
 		for (unsigned t = 0; t < o.threads; t++)
 			if (shared->thread[t].acknowledged < o.updates)
@@ -255,8 +261,10 @@ std::string look(const Options &o)
 	fur::Heap heap = fur::Heap::open(o.heap, heap_options(o));
 	if (!root_at_rest(heap, 0))
 		return shared->running ? "the data's root is gone" : "";
-	return o.workload == "tpcc" ? check_tpcc(heap, shared, o)
-	                            : crash::Expected(o.seed, o.parts()).check(heap, shared);
+	if (o.workload == "tpcc")
+		return check_tpcc(heap, shared, o);
+	std::string wrong = crash::Expected(o.seed, o.parts()).check(heap, shared);
+	return wrong.empty() ? crash::wrong_snapshot(shared) : wrong;
 }
 
 int check(const Options &o)
@@ -289,6 +297,7 @@ int main(int argc, char **argv)
 	line.option("--seed", o.seed);
 	line.flag("--grow", o.grow, "the heap grows (not with tpcc)");
 	line.flag("--late", o.late, "updates end with tickets (not with tpcc)");
+	line.flag("--snapshots", o.snapshots, "two threads take snapshots (not with tpcc)");
 	line.flag("--die", o.die, "run: end by SIGKILL");
 	if (auto status = tools::parse_or_exit_status(line, "victim", argc, argv))
 		return *status;

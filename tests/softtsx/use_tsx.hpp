@@ -22,6 +22,7 @@ namespace softtsx
 inline void use_tsx(fur_heap *heap, const htm_ops *ops)
 {
 	heap->engine.ops = ops;
+	heap->engine.lock.updates = HARDWARE;
 	heap->engine.kind = FUR_HTM_TSX;
 	durability *d = &heap->durability;
 	uint32_t n = d->super->max_threads;

@@ -318,6 +318,46 @@ TEST_P(Stress, TornReads_NeverSeen)
 	EXPECT_GT(looked, 0u);
 }
 
+/* Pairs of threads hand ordinary memory to each other by a word of the heap.  What a thread does
+ * before an update comes before what another one does after it has read from the update, whatever
+ * the kinds of the two transactions.  In a build with ThreadSanitizer that also tells whether it
+ * finds the order. */
+TEST_P(Stress, OrdinaryMemory_IsOrderedByTransactions)
+{
+	enum { PAIRS = 3, ROUNDS = 600 };
+	struct Pair {
+		int64_t note, gap[15];
+	} pairs[PAIRS] = {};
+	fur::Heap heap = create(options());
+	Line *lines = set_up(heap);
+	std::atomic<uint64_t> wrong{0};
+	run(2 * PAIRS, [&](unsigned t) {
+		fur::Thread self(heap);
+		Pair &mine = pairs[t / 2];
+		int64_t *word = &lines[t / 2].value;
+		auto load = [&](auto *tx) { return fur_load(tx, word); };
+		auto look = [&](unsigned kind) {
+			return kind == 0   ? fur::read(self, [&](fur_ro *ro) { return load(ro); })
+			       : kind == 1 ? fur::read(self, fur::rerun,
+			                             [&](fur_reader *r) { return load(r); })
+			                   : fur::update(self, fur::rerun,
+			                             [&](fur_update *tx) { return load(tx); });
+		};
+		for (int i = 0; i < ROUNDS; i++) {
+			const int64_t turn = OPENING + 2 * i + t % 2;
+			while (look(i % 3) != turn)
+				std::this_thread::yield();
+			if (t % 2 == 0)
+				mine.note = i;
+			else
+				wrong += mine.note != i;
+			auto pass = [&](fur_update *tx) { fur_store(tx, word, turn + 1); };
+			i % 2 ? fur::update(self, fur::rerun, pass) : fur::update(self, pass);
+		}
+	});
+	EXPECT_EQ(wrong, 0u);
+}
+
 TEST_P(Stress, AbortsAndNesting_LeaveNoTrace)
 {
 	fur::Heap heap = create(options());

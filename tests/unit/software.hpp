@@ -92,7 +92,7 @@ inline fur::Options software_options()
 /* Make the thread's next update run in place, or not, whatever came before. */
 inline void prefer_in_place(fur_thread *t, bool in_place)
 {
-	t->policy.meetings = t->engine->meetings;
+	t->policy.meetings = arch_load(&t->engine->meetings);
 	t->policy.alone = in_place ? UINT32_MAX : 0;
 }
 

@@ -112,12 +112,28 @@ class _Options(ctypes.Structure):
         ("debug", ctypes.c_uint64),
         ("snapshot_bytes", ctypes.c_uint64),
     ]
+    called: Any = None  # what `log` points to: who has a heap open with it must keep it
+
+    def keep_log(self, log: Any) -> None:
+        if not callable(log):
+            raise TypeError(f"log must be a function of a level and a message, not {log!r}")
+
+        def report(level: int, message: bytes, _: Optional[int]) -> None:
+            log(_LEVELS[level], _in_python(message.decode(errors="replace")))
+
+        self.called = _Log(report)
+        self.log = ctypes.cast(self.called, ctypes.c_void_p)
 
 
 # The options that make sense from Python; fur.h describes them.
 _SIZES = ("heap_bytes", "log_bytes", "ring_slots", "max_threads", "dram_bytes", "max_bytes")
-_SETTABLE = (*_SIZES, "file_mode", "snapshot_bytes")
+_OTHERS = ("file_mode", "snapshot_bytes", "address", "async_ms", "reader_report_ns", "debug")
+_SETTABLE = (*_SIZES, *_OTHERS)
 _PM = {"auto": 0, "pmem": 1, "eadr": 2, "emulated": 3, "sync": 4}
+_LEVELS = (20, 30, 40)  # of FUR_LOG_INFO, FUR_LOG_WARNING and FUR_LOG_ERROR in logging
+_Log = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+# What the library may call, by its id: of heaps that are open, even if nothing refers to them.
+_logs: dict[int, Any] = {}
 
 
 class _Info(ctypes.Structure):
@@ -386,11 +402,13 @@ def _options(given: dict[str, Any]) -> _Options:
             if value not in _PM:
                 raise ValueError(f"pm must be one of {', '.join(_PM)}, not {value!r}")
             options.pm = _PM[value]
+        elif name == "log":
+            options.keep_log(value)
         elif name in _SETTABLE:
             bits = 8 * getattr(_Options, name).size
             setattr(options, name, _number(value, name, bits))
         else:
-            raise TypeError(f"no option {name!r}: there are pm, {', '.join(_SETTABLE)}")
+            raise TypeError(f"no option {name!r}: there are pm, log, {', '.join(_SETTABLE)}")
     return options
 
 
@@ -824,9 +842,15 @@ class Heap:
 
     Options, as keywords of create(), open() and open_or_create(): heap_bytes, max_bytes (up to
     which the heap grows by itself), log_bytes (it bounds an update), ring_slots, max_threads,
-    dram_bytes, snapshot_bytes (for what updates overwrite while snapshots are open), file_mode, and
-    pm: "auto" (the default), "pmem", "eadr", "emulated" or "sync".
+    dram_bytes, snapshot_bytes (for what updates overwrite while snapshots are open), file_mode,
+    address, async_ms (how long an update of `update(wait=False)` may remain volatile), debug,
+    reader_report_ns and log; and pm: "auto" (the default), "pmem", "eadr", "emulated" or "sync".
     fur.h, or `man fur_options`, describes them.
+
+    log(level, message) is called with rare events that an operator wants to know: how libfur runs
+    the heap, a recovery, a failure, a reader that has made an update wait for reader_report_ns.
+    level is that of the module logging, so logging.getLogger("heap").log will do.  Any thread may
+    call it, in the middle of an operation: it must not use this heap.
     """
 
     _handle = _Handle()  # never opened
@@ -835,6 +859,7 @@ class Heap:
         """For the functions below."""
         self.path = path
         self._handle = _Handle()
+        self._log: Any = None
         self._closed = False
         self._process = os.getpid()
         self._local = _Local()
@@ -856,11 +881,15 @@ class Heap:
         options, name = _options(given), _path(path)
         options.open = mode
         heap = cls(os.fspath(path))
+        if options.called:
+            heap._log = options.called
+            _logs[id(heap._log)] = heap._log
         # The library sets the handle itself, so that no exception can lose it.
         try:
             heap._check(function(name, ctypes.byref(options), ctypes.byref(heap._handle)))
         except BaseException:
             heap.close()
+            _logs.pop(id(heap._log), None)  # it was never open
             raise
         return heap
 
@@ -933,6 +962,7 @@ class Heap:
             self._unseal()
             self._closed = False
         else:
+            _logs.pop(id(self._log), None)
             self._handle.kept = self._handle.value = None
             if self._local.me is not None:
                 self._local.me.open = None
@@ -1002,7 +1032,8 @@ class Heap:
         if (self._handle or self._handle.kept) and not sys.is_finalizing():
             warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self)
             self._end_dropped()
-            _lib.fur_close(self._handle.kept or self._handle)
+            if _lib.fur_close(self._handle.kept or self._handle) != Code.EBUSY:
+                _logs.pop(id(self._log), None)
 
     # ------------------------------------------------------------------- snapshots
 

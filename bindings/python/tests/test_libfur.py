@@ -4,6 +4,8 @@
 OPTIONS in the environment: the program of bindings/options.c.
 """
 import ctypes
+import gc
+import logging
 import os
 import pathlib
 import pickle
@@ -14,6 +16,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 from collections.abc import Callable
 from typing import Any
 
@@ -177,10 +180,39 @@ class Maps(HeapTest):
     def test_numbers_that_c_would_cut_off(self) -> None:
         for wrong in (-1, 1 << 64, "1", 1.5, None):
             self.assertRaisesRegex(ValueError, "size", self.heap.grow, wrong)
-            for name in ("heap_bytes", "max_bytes", "max_threads", "file_mode"):
+            for name in ("heap_bytes", "max_bytes", "max_threads", "file_mode", "async_ms"):
                 with self.assertRaisesRegex(ValueError, name):
                     libfur.Heap.create(self.path + ".new", **{name: wrong})
         self.assertRaises(ValueError, libfur.Heap.create, self.path, max_threads=(1 << 32) + 8)
+
+    def test_options_of_an_open(self) -> None:
+        told: list[tuple[int, str]] = []
+
+        def log(level: int, message: str) -> None:
+            told.append((level, message))
+            raise ValueError("which goes nowhere")
+
+        path, where = self.path + ".new", 0x500000000000
+        with unittest.mock.patch("sys.unraisablehook") as unraisable:
+            heap = libfur.Heap.create(path, address=where, async_ms=1, log=log, **OPTIONS)
+            told_at_open = len(told)
+            heap.close()
+        self.assertTrue(unraisable.called)
+        self.assertGreater(told_at_open, 0)
+        self.assertTrue(any("software" in message for _, message in told), told)
+        self.assertTrue({level for level, _ in told} <= {logging.INFO, logging.WARNING}, told)
+        self.assertEqual(libfur._logs, {})
+        heap = libfur.Heap.open(path, log=lambda level, message: told.append((level, message)))
+        with open(path, "rb") as file:
+            self.assertIn(where.to_bytes(8, "little"), file.read(4096))
+        del told[:]
+        with self.assertWarns(ResourceWarning):
+            del heap
+            gc.collect()
+        self.assertEqual(libfur._logs, {})
+        self.assertRaisesRegex(TypeError, "a function", libfur.Heap.open, path, log="here")
+        self.assertRaises(libfur.Error, libfur.Heap.create, path, log=log)  # it exists
+        self.assertEqual(libfur._logs, {})
 
     def test_destroy(self) -> None:
         one, other = self.maps(text=True)
@@ -755,6 +787,10 @@ class Heaps(HeapTest):
         for code in libfur.Code:
             here["FUR_" + code.name] = code
         here["FUR_PM_SYNC"] = libfur._PM["sync"]
+        here["FUR_LOG_WARNING"], here["FUR_LOG_ERROR"] = range(1, len(libfur._LEVELS))
+        # Python has no hardware transactions, and so one isolation.
+        for of_rust in ("FUR_HTM_POWER", "FUR_SNAPSHOT"):
+            del there[of_rust]
         here["FUR_MAP_BEHIND"] = libfur._BEHIND
         here["FUR_MAP_BEFORE"] = libfur._BEFORE
         self.assertEqual(here, there)

@@ -74,7 +74,7 @@ pub use snapshot::{Copies, Snapshot, View};
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::marker::PhantomData;
-use std::os::raw::c_int;
+use std::os::raw::{c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::{self, NonNull};
@@ -194,8 +194,54 @@ pub enum Pm {
     Sync,
 }
 
-/// Options of [`Heap::create`] and [`Heap::open`]; those of `fur.h`'s `struct fur_options` that a
-/// program in Rust needs.
+/// The hardware transactions that a heap uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Htm {
+    /// The best that the processor has.
+    Auto,
+    /// None: every update runs in software.  To test a program, as hardware hides some mistakes.
+    None,
+    /// Intel TSX.  Opening the heap fails where there is none.
+    Tsx,
+    /// Those of POWER8 and POWER9, likewise.
+    Power,
+}
+
+/// What transactions see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Isolation {
+    /// A state that some serial order explains.
+    Opacity,
+    /// On POWER, snapshot isolation: updates read without a limit of capacity.  Elsewhere as
+    /// `Opacity`.  The maps are right in both.
+    Snapshot,
+}
+
+/// How important what [`Options::log`] reports is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// As it should be.
+    Info,
+    /// Transactions go on; an operator may want to act.
+    Warning,
+    /// The heap has failed.
+    Error,
+}
+
+/// fur_options.log.  No panic may leave it.
+extern "C" fn report(level: c_int, message: *const std::os::raw::c_char, f: *mut c_void) {
+    // Safety: Options::log() has made the pointer of such a function.
+    let f: fn(Level, &str) = unsafe { std::mem::transmute(f) };
+    let level = match level {
+        0 => Level::Info,
+        1 => Level::Warning,
+        _ => Level::Error,
+    };
+    let _ = std::panic::catch_unwind(|| f(level, &unsafe { text(message) }));
+}
+
+/// Options of [`Heap::create`] and [`Heap::open`]: those of `fur.h`'s `struct fur_options`, which
+/// describes them in full, but for `phase_times` and `reader_report`.
 #[derive(Clone)]
 pub struct Options(sys::fur_options);
 
@@ -239,9 +285,67 @@ impl Options {
         self.0.snapshot_bytes = bytes;
         self
     }
-    /// By default [`Pm::Auto`].
+    /// By default [`Pm::Auto`].  `FUR_PM` in the environment overrides it.
     pub fn pm(mut self, pm: Pm) -> Options {
         self.0.pm = pm as c_int;
+        self
+    }
+    /// By default [`Htm::Auto`].  `FUR_HTM` in the environment overrides it.
+    pub fn htm(mut self, htm: Htm) -> Options {
+        self.0.htm = htm as c_int;
+        self
+    }
+    /// By default [`Isolation::Opacity`].
+    pub fn isolation(mut self, isolation: Isolation) -> Options {
+        self.0.isolation = isolation as c_int;
+        self
+    }
+    /// Durability markers, a power of two; by default 32768.  They bound the number of updates
+    /// between replays.
+    pub fn ring_slots(mut self, slots: u64) -> Options {
+        self.0.ring_slots = slots;
+        self
+    }
+    /// Where the heap is mapped, a multiple of 64 KiB from 4 GiB on; by default libfur chooses.
+    /// The file records it.
+    pub fn address(mut self, address: u64) -> Options {
+        self.0.address = address;
+        self
+    }
+    /// For heaps larger than memory: a soft limit on the process's private copies of pages, in
+    /// bytes; by default there is none.
+    pub fn dram_bytes(mut self, bytes: u64) -> Options {
+        self.0.dram_bytes = bytes;
+        self
+    }
+    /// A new file's permission bits, whatever the umask; by default 0o600.
+    pub fn file_mode(mut self, mode: u32) -> Options {
+        self.0.file_mode = mode;
+        self
+    }
+    /// Roughly how long an update that ends with a ticket may remain volatile, in milliseconds; by
+    /// default 10.
+    pub fn async_ms(mut self, ms: u32) -> Options {
+        self.0.async_ms = ms;
+        self
+    }
+    /// [`Options::log`] gets a warning of a reader that has made an update wait for this long, in
+    /// nanoseconds; by default 100 ms.
+    pub fn reader_report_ns(mut self, ns: u64) -> Options {
+        self.0.reader_report_ns = ns;
+        self
+    }
+    /// Debugging aids, `FUR_DEBUG_*` of `fur.h`, or'ed; by default none.
+    pub fn debug(mut self, aids: u64) -> Options {
+        self.0.debug = aids;
+        self
+    }
+    /// Call `f` with rare events that an operator wants to know: how libfur runs the heap, a
+    /// recovery, a failure, a long reader.  It may be called in any thread, in [`Heap::create`],
+    /// [`Heap::open`], [`Heap::close`] and at the end of updates.  It must not use this heap.
+    pub fn log(mut self, f: fn(Level, &str)) -> Options {
+        self.0.log = report as *mut c_void;
+        self.0.log_arg = f as *mut c_void;
         self
     }
 }
@@ -815,6 +919,14 @@ impl<K: Kind> Map<'_, K> {
     pub fn insert(&self, tx: &mut Update, key: &[u8], value: &[u8]) -> Result<bool> {
         self.add(sys::fur_map_insert, tx, key, value)
     }
+    /// A copy of the key's value; if there is none, of `value`, which it then has.
+    pub fn get_or_insert(&self, tx: &mut Update, key: &[u8], value: &[u8]) -> Result<Vec<u8>> {
+        if self.insert(tx, key, value)? {
+            return Ok(value.to_vec());
+        }
+        let failed = || Error::new(code::EABORTED, "the update has failed before");
+        self.get_copy(tx, key)?.ok_or_else(failed)
+    }
     /// Remove the key and its value.  Returns: was it there?
     pub fn remove(&self, tx: &mut Update, key: &[u8]) -> Result<bool> {
         self.check_heap(tx.heap)?;
@@ -960,6 +1072,11 @@ mod tests {
         here.push(format!("FUR_OPEN_OR_CREATE {}", sys::FUR_OPEN_OR_CREATE));
         here.push(format!("info.heap_bytes {}", std::mem::offset_of!(sys::fur_info, heap_bytes)));
         here.push(format!("FUR_PM_SYNC {}", Pm::Sync as c_int));
+        here.push(format!("FUR_HTM_NONE {}", Htm::None as c_int));
+        here.push(format!("FUR_HTM_POWER {}", Htm::Power as c_int));
+        here.push(format!("FUR_SNAPSHOT {}", Isolation::Snapshot as c_int));
+        here.push(format!("FUR_LOG_WARNING {}", Level::Warning as c_int));
+        here.push(format!("FUR_LOG_ERROR {}", Level::Error as c_int));
         here.push(format!("FUR_MAP_BEHIND {}", sys::FUR_MAP_BEHIND));
         for line in here {
             assert!(there.lines().any(|l| l == line), "C has no '{}'", line);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Maps against std's, threads, kills, and mistakes.
 
-use libfur::{Durable, Error, Heap, Options, Pm, Snapshot, Ticket};
+use libfur::{Durable, Error, Heap, Htm, Isolation, Level, Options, Pm, Snapshot, Ticket};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
@@ -741,4 +741,51 @@ fn snapshots_end() {
     assert_eq!(error.code(), libfur::code::EINVAL);
     drop(all);
     heap.close().unwrap();
+}
+
+#[test]
+fn options_reach_the_library() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Mutex;
+    static TOLD: Mutex<Vec<(Level, String)>> = Mutex::new(Vec::new());
+    fn tell(level: Level, message: &str) {
+        TOLD.lock().unwrap().push((level, message.to_string()));
+    }
+    let place = Place::new();
+    let given = options().htm(Htm::None).file_mode(0o640).address(0x5200_0000_0000).log(tell);
+    let given =
+        given.ring_slots(256).async_ms(1).isolation(Isolation::Snapshot).dram_bytes(1 << 30);
+    Heap::create(&place.0, &given).unwrap().close().unwrap();
+    let told: Vec<_> = TOLD.lock().unwrap().drain(..).collect();
+    assert!(
+        told.iter().any(|(level, m)| *level == Level::Info && m.contains("software")),
+        "{:?}",
+        told
+    );
+    assert_eq!(std::fs::metadata(&place.0).unwrap().permissions().mode() & 0o777, 0o640);
+    // The file has what is fixed when it is made.
+    let head = std::fs::read(&place.0).unwrap();
+    let has = |number: u64| head[..4096].chunks(8).any(|word| word == number.to_le_bytes());
+    assert!(has(0x5200_0000_0000) && has(256));
+    let wrong = [options().ring_slots(3), options().address(5), options().debug(1 << 60)];
+    for (n, wrong) in wrong.iter().enumerate() {
+        let error = Heap::create(Place::new().0.clone(), wrong).unwrap_err();
+        assert_eq!(error.code(), libfur::code::EINVAL, "{}: {}", n, error);
+    }
+    let panics = options().log(|_, _| panic!("it ends here"));
+    Heap::open(&place.0, &panics).unwrap().close().unwrap();
+}
+
+#[test]
+fn get_or_insert_keeps_what_is_there() {
+    let place = Place::new();
+    let heap = Heap::create(&place.0, &options()).unwrap();
+    let me = heap.register().unwrap();
+    let map = me.hash_map("map").unwrap();
+    let get = |value: &'static [u8]| me.update(|tx| map.get_or_insert(tx, b"k", value)).unwrap();
+    assert_eq!(get(b"first"), b"first");
+    assert_eq!(get(b"second"), b"first");
+    let long = [7; 1000];
+    me.update(|tx| map.put(tx, b"k", &long)).unwrap();
+    assert_eq!(get(b"third"), long);
 }

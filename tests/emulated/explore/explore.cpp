@@ -76,6 +76,7 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.flag("--dram", o.dram, "libfur: hand private pages back again and again");
 	line.flag("--snapshots", o.snapshots,
 	        "libfur: many read-only transactions read in snapshots, which may be revoked");
+	line.flag("--moves", o.moves, "libfur: threads move updates between hardware and software");
 	line.option("--plant", o.plant, "a planted bug; 'list' names them");
 	line.option("--isolation", o.isolation,
 	        "isolation that the oracle checks: opacity, snapshot; default: that of --tm");

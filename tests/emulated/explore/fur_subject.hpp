@@ -103,6 +103,16 @@ public:
 			must(fur_end_ro(tx, &ticket));
 			return ticket;
 		}
+		/* As the library does by what hardware updates have lost. */
+		void move_updates(bool to_software)
+		{
+			if (!self_->engine->ops || self_->engine->updates_active)
+				return;
+			if (to_software)
+				updates_to_software(self_->engine);
+			else
+				updates_to_hardware(self_->engine);
+		}
 		/* Can a snapshot be read here? */
 		bool has_snapshots() const
 		{

@@ -46,6 +46,8 @@ std::string repeat_command(const Options &o, uint64_t seed, uint64_t crash_at)
 		c += " --replayer";
 	if (o.snapshots)
 		c += " --snapshots";
+	if (o.moves)
+		c += " --moves";
 	if (!o.order.empty())
 		c += " --order '" + o.order + "'";
 	return c;

@@ -87,6 +87,8 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 	p.snapshot_bytes = r.below(4) == 0;
 	static const uint32_t named[] = {DSET_NAMED, DSET_NAMED, 1, 3};
 	p.dset_most = named[r.below(4)];
+	static const unsigned moves[] = {5, 20, 50};
+	p.moves_percent = o.moves ? moves[r.below(3)] : 0;
 	if (o.tm == "fur-paper") { /* it has only hardware updates, and the lock */
 		p.rerun = Rerun::NEVER;
 		p.aside_percent = 0;

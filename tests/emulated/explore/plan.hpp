@@ -45,6 +45,7 @@ struct Plan {
 	unsigned async_percent;    /* libfur: updates that end with tickets */
 	unsigned snapshot_percent; /* libfur: read-only transactions that read in a snapshot */
 	uint64_t snapshot_bytes;   /* fur_options.snapshot_bytes */
+	unsigned moves_percent;    /* libfur: transactions before which updates move */
 	uint32_t dset_most;        /* libfur: dependencies by version that a set names */
 	/* Of a machine with a coherent agent: how many of the threads run there, and whether it has
 	 * the memory. */

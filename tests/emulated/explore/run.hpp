@@ -39,6 +39,7 @@ struct alignas(256) Run {
 	unsigned aside_percent, async_percent;
 	bool joins, tickets;
 	uint32_t dset_most;
+	unsigned moves_percent;     /* of all transactions */
 	unsigned snapshot_percent;  /* of the read-only transactions */
 	uint64_t snapshot_bytes;    /* 0: as the library does by itself */
 	uint64_t crash_near_return; /* crash near the first return after this access; 0: do not */

@@ -69,6 +69,7 @@ static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const
 	run.joins = plan.joins;
 	run.tickets = plan.tickets;
 	run.dset_most = plan.dset_most;
+	run.moves_percent = plan.moves_percent;
 	run.snapshot_percent = plan.snapshot_percent;
 	run.snapshot_bytes = plan.snapshot_bytes;
 	run.first_on_agent = o.threads - plan.on_agent;

@@ -410,9 +410,17 @@ private:
 
 	/* ---------------------------------------------------------- transactions */
 
+	void perhaps_move()
+	{
+		if constexpr (requires { self_.move_updates(true); })
+			if (run.moves_percent && random_.below(100) < run.moves_percent)
+				self_.move_updates(random_.below(2) == 0);
+	}
+
 	template <class Body>
 	void read(Body body)
 	{
+		perhaps_move();
 		point_begin();
 		oracle::invoke(false);
 		if constexpr (requires { self_.has_snapshots(); })
@@ -485,6 +493,7 @@ private:
 			self_.choose(r >> 44);
 		fur_ticket ticket;
 		bool async = (r >> 34) % 100 < run.async_percent;
+		perhaps_move();
 		point_begin();
 		oracle::invoke(true);
 		auto changes = [&](auto *tx) {

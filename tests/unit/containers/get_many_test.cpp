@@ -85,14 +85,17 @@ private:
 	};
 };
 
-using Types = ::testing::Types<fur::hash_map<uint64_t, uint64_t>,
-        fur::hash_map<fur::string, fur::string>, fur::hash_map<fur::string, uint64_t, 1>,
-        fur::hash_map<int64_t, Wide>, fur::hash_map<Clash, uint64_t>,
-        fur::hash_map<Near, fur::string>, fur::ordered_map<uint64_t, uint64_t>,
-        fur::ordered_map<int64_t, uint8_t, 3>, fur::ordered_map<uint64_t, Wide, 3>,
-        fur::ordered_map<uint64_t, uint64_t, 15, std::greater<>>,
-        fur::ordered_map<Near, uint64_t, 4>, fur::ordered_map<fur::string, fur::string>,
-        fur::ordered_map<fur::string, Wide, 3>>;
+/* Keys in place and in blocks, keys that are alike, another order, values of each size.  Others:
+ * other widths of tables and nodes, and other pairs of these keys and values. */
+using Types = TypesHere<
+        ::testing::Types<fur::hash_map<uint64_t, uint64_t>, fur::hash_map<fur::string, fur::string>,
+                fur::hash_map<Clash, uint64_t>, fur::ordered_map<int64_t, uint8_t, 3>,
+                fur::ordered_map<uint64_t, uint64_t, 15, std::greater<>>,
+                fur::ordered_map<fur::string, Wide, 3>>,
+        ::testing::Types<fur::hash_map<fur::string, uint64_t, 1>, fur::hash_map<int64_t, Wide>,
+                fur::hash_map<Near, fur::string>, fur::ordered_map<uint64_t, uint64_t>,
+                fur::ordered_map<uint64_t, Wide, 3>, fur::ordered_map<Near, uint64_t, 4>,
+                fur::ordered_map<fur::string, fur::string>>>;
 TYPED_TEST_SUITE(GetMany, Types);
 
 TYPED_TEST(GetMany, AgreesWithGet)

@@ -14,16 +14,20 @@ namespace
 using fur::string;
 using Reading = std::pair<string, uint64_t>;
 
-using HashTypes = ::testing::Types<fur::hash_map<Reading, uint64_t>,
-        fur::hash_map<Int128, std::tuple<string, uint32_t, string>>,
-        fur::hash_map<std::variant<string, uint32_t>, std::array<string, 2>>,
-        fur::hash_map<std::array<string, 2>, std::optional<string>>>;
+/* A pair, a variant, an array.  Others: the tuple and the optional, which the ordered maps have. */
+using HashTypes =
+        TypesHere<::testing::Types<fur::hash_map<Reading, uint64_t>,
+                          fur::hash_map<std::variant<string, uint32_t>, std::array<string, 2>>>,
+                ::testing::Types<fur::hash_map<Int128, std::tuple<string, uint32_t, string>>,
+                        fur::hash_map<std::array<string, 2>, std::optional<string>>>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(CompositeHash, Maps, HashTypes);
 
-using OrderedTypes = ::testing::Types<fur::ordered_map<Reading, string, 4>,
-        fur::ordered_map<std::tuple<uint8_t, string, Int128>, std::optional<string>>,
-        fur::ordered_map<std::optional<string>, std::variant<string, uint32_t>, 3>,
-        fur::ordered_map<std::variant<string, int32_t>, std::pair<uint32_t, uint32_t>, 5>>;
+/* A pair, a tuple, a number of 128 bits, an optional. */
+using OrderedTypes = TypesHere<
+        ::testing::Types<fur::ordered_map<Reading, string, 4>,
+                fur::ordered_map<std::tuple<uint8_t, string, Int128>, std::optional<string>>>,
+        ::testing::Types<fur::ordered_map<std::optional<string>, std::variant<string, uint32_t>, 3>,
+                fur::ordered_map<std::variant<string, int32_t>, std::pair<uint32_t, uint32_t>, 5>>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(CompositeOrdered, Maps, OrderedTypes);
 
 /* A key is passed as views of its parts, not as a copy. */

@@ -46,10 +46,14 @@ protected:
 	}
 };
 
-using Types = ::testing::Types<fur::hash_map<uint64_t, uint64_t>,
-        fur::hash_map<fur::string, fur::string>, fur::hash_map<WeakKey<EQUAL>, uint64_t>,
-        fur::hash_map<WeakKey<ALIKE>, fur::string>, fur::hash_map<WeakKey<NARROW>, uint64_t, 2>,
-        fur::ordered_map<uint64_t, uint64_t>, fur::ordered_map<fur::string, fur::string, 3>>;
+/* Keys and values in place and in blocks, lists in buckets, narrow nodes.  Others: hashes that are
+ * alike in their first bits, small tables, and the widest nodes. */
+using Types = TypesHere<
+        ::testing::Types<fur::hash_map<uint64_t, uint64_t>, fur::hash_map<fur::string, fur::string>,
+                fur::hash_map<WeakKey<EQUAL>, uint64_t>,
+                fur::ordered_map<fur::string, fur::string, 3>>,
+        ::testing::Types<fur::hash_map<WeakKey<ALIKE>, fur::string>,
+                fur::hash_map<WeakKey<NARROW>, uint64_t, 2>, fur::ordered_map<uint64_t, uint64_t>>>;
 TYPED_TEST_SUITE(Erasing, Types);
 
 TYPED_TEST(Erasing, TryEmplaceAndGetOrInsert_KeepWhatIsThere)
@@ -214,9 +218,11 @@ protected:
 		});
 	}
 };
-using OrderedTypes = ::testing::Types<fur::ordered_map<uint64_t, uint64_t>,
-        fur::ordered_map<uint64_t, uint64_t, 3>, fur::ordered_map<fur::string, fur::string>,
-        fur::ordered_map<fur::string, fur::string, 3>>;
+/* Keys and values in place and in blocks, in the widest nodes and in the narrowest. */
+using OrderedTypes = TypesHere<::testing::Types<fur::ordered_map<uint64_t, uint64_t>,
+                                       fur::ordered_map<fur::string, fur::string, 3>>,
+        ::testing::Types<fur::ordered_map<uint64_t, uint64_t, 3>,
+                fur::ordered_map<fur::string, fur::string>>>;
 TYPED_TEST_SUITE(Ranges, OrderedTypes);
 
 TYPED_TEST(Ranges, DeleteRange_AgreesWithStdMap)
@@ -310,9 +316,11 @@ template <class M>
 class ByNumber : public SmallLog<M>
 {
 };
-using HashTypes = ::testing::Types<fur::hash_map<uint64_t, uint64_t>,
-        fur::hash_map<fur::string, fur::string, 2>, fur::hash_map<WeakKey<EQUAL>, uint64_t>,
-        fur::hash_map<WeakKey<ALIKE>, uint64_t>, fur::hash_map<Chosen, uint64_t>>;
+/* Tables of several widths, and buckets.  Others: more kinds of keys that are alike. */
+using HashTypes = TypesHere<::testing::Types<fur::hash_map<uint64_t, uint64_t>,
+                                    fur::hash_map<fur::string, fur::string, 2>,
+                                    fur::hash_map<WeakKey<EQUAL>, uint64_t>>,
+        ::testing::Types<fur::hash_map<WeakKey<ALIKE>, uint64_t>, fur::hash_map<Chosen, uint64_t>>>;
 TYPED_TEST_SUITE(ByNumber, HashTypes);
 
 /* What stays is passed on, whatever grows and shrinks between the calls, by one process or by

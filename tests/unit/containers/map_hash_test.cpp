@@ -7,10 +7,12 @@
 namespace
 {
 
-using HashTypes =
-        ::testing::Types<fur::hash_map<uint64_t, uint64_t>, fur::hash_map<int64_t, uint8_t>,
-                fur::hash_map<uint64_t, Wide>, fur::hash_map<fur::string, fur::string>,
-                fur::hash_map<uint64_t, fur::string>, fur::hash_map<fur::string, Wide>>;
+/* Nodes of the smallest entries, and keys and values that own blocks.  Others: values of part of a
+ * word and of several, and blocks of the key or of the value alone. */
+using HashTypes = TypesHere<::testing::Types<fur::hash_map<uint64_t, uint64_t>,
+                                    fur::hash_map<fur::string, fur::string>>,
+        ::testing::Types<fur::hash_map<int64_t, uint8_t>, fur::hash_map<uint64_t, Wide>,
+                fur::hash_map<uint64_t, fur::string>, fur::hash_map<fur::string, Wide>>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Hash, Maps, HashTypes);
 
 template <class M>

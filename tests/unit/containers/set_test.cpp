@@ -65,10 +65,12 @@ protected:
 	}
 	S *set_;
 };
-using SetTypes = ::testing::Types<fur::hash_set<uint64_t>, fur::hash_set<fur::string>,
-        fur::ordered_set<int64_t>, fur::ordered_set<fur::string, 3>,
-        fur::hash_set<std::pair<fur::string, uint64_t>>,
-        fur::ordered_set<std::pair<fur::string, std::array<fur::string, 2>>, 3>>;
+/* Elements in place, in blocks, and of several parts. */
+using SetTypes =
+        TypesHere<::testing::Types<fur::hash_set<uint64_t>, fur::ordered_set<fur::string, 3>,
+                          fur::hash_set<std::pair<fur::string, uint64_t>>>,
+                ::testing::Types<fur::hash_set<fur::string>, fur::ordered_set<int64_t>,
+                        fur::ordered_set<std::pair<fur::string, std::array<fur::string, 2>>, 3>>>;
 TYPED_TEST_SUITE(Sets, SetTypes);
 
 TYPED_TEST(Sets, AgreeWithStdSet)
@@ -231,10 +233,13 @@ protected:
 	}
 	M *map_;
 };
-using MultiTypes = ::testing::Types<fur::ordered_multimap<uint64_t, int64_t, 3>,
-        fur::ordered_multimap<fur::string, uint64_t>, fur::ordered_multimap<int64_t, fur::string>,
-        fur::ordered_multimap<std::pair<fur::string, uint64_t>, uint64_t, 4>,
-        fur::ordered_multimap<std::array<fur::string, 2>, std::pair<uint64_t, fur::string>>>;
+/* Keys and values in place, in blocks, and of several parts. */
+using MultiTypes = TypesHere<::testing::Types<fur::ordered_multimap<uint64_t, int64_t, 3>,
+                                     fur::ordered_multimap<fur::string, uint64_t>,
+                                     fur::ordered_multimap<std::array<fur::string, 2>,
+                                             std::pair<uint64_t, fur::string>>>,
+        ::testing::Types<fur::ordered_multimap<int64_t, fur::string>,
+                fur::ordered_multimap<std::pair<fur::string, uint64_t>, uint64_t, 4>>>;
 TYPED_TEST_SUITE(MultiMaps, MultiTypes);
 
 TYPED_TEST(MultiMaps, AgreeWithStdSet)

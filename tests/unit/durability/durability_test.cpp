@@ -415,6 +415,7 @@ TEST_F(Waits, NextHolderOfTheLock_DoesNotWaitForAHardwareUpdate)
 TEST_F(Waits, HardwareUpdate_ThatNeverSeesTheLockFree_TakesATurn)
 {
 	engine &e = heap_.get()->engine;
+	e.lock.updates = HARDWARE; /* also where the heap has none */
 	lock_acquire(&e, 0);
 	std::atomic<int> free{-1};
 	std::thread update([&] { free = update_awaits_let_in(&e, OTHER); });
@@ -432,6 +433,7 @@ TEST_F(Waits, HardwareUpdate_ThatNeverSeesTheLockFree_TakesATurn)
 TEST_F(Waits, HardwareUpdate_ThatHasMissedManyTurns_IsWokenByAHolder)
 {
 	engine &e = heap_.get()->engine;
+	e.lock.updates = HARDWARE;
 	lock_acquire(&e, 0);
 	std::thread update([&] {
 		/* Either: it may look while `shut` is reset. */

@@ -6,6 +6,7 @@
 #include "fixture.hpp"
 #include "internals.hpp"
 
+#include <atomic>
 #include <csignal>
 #include <dirent.h>
 #include <linux/fs.h>
@@ -33,7 +34,7 @@ extern "C" int syncfs(int fd) noexcept
 	file_system_syncs++;
 	return static_cast<int>(syscall(SYS_syncfs, fd));
 }
-static int allocations;
+static std::atomic<int> allocations;
 extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes)
 {
 	allocations++;
