@@ -58,7 +58,7 @@ void updates_to_software(struct engine *e)
 		return;
 	nondurable_wait_announced(d); /* INV-UR2 */
 	/* INV-UR4.  Only now: a hardware update draws its durTS after it is visible (model:
-	 * RAISEDEARLY). */
+	 * NEXTEARLY). */
 	const uint64_t next = ring_next_acquire(d);
 	nondurable_wait_upto(d, next - 1);
 	arch_store(&e->lock.settled, next);

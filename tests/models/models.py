@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -526,7 +527,7 @@ SWITCH_MUTATIONS = [
     Mutation("MODEEARLY", "INV-UR3", ["versions-early"], [], ["switchbackupdates"]),
     Mutation("READERNOLOOK", "INV-UR3", ["reader-versions-early"], [], ["switchback"]),
     Mutation("WAITSFORREADERS", "INV-SW4", [], [], ["switchback", "switchupdates"]),
-    Mutation("RAISEDEARLY", "INV-UR4", [], [], ["switchupdates"]),
+    Mutation("NEXTEARLY", "INV-UR4", [], [], ["switchupdates"]),
     Mutation("UNRAISED", "INV-UR4", [], [], ["switchupdates"]),
 ]
 # Of snapshot.pml.
@@ -729,19 +730,42 @@ class Result(NamedTuple):
 def cases(long: bool) -> dict[str, Case]:
     every = (
         fur_cases()
-        | software_cases()
-        | parallel_cases()
-        | versions_cases()
-        | sweep_cases()
-        | switch_cases()
-        | snapshot_cases()
-        | group_cases()
-        | async_cases()
-        | naming_cases()
-        | fresh_cases()
-        | event_cases()
-        | claims_cases()
-        | bulk_cases()
+        | cases_of(SOFTWARE, SETTINGS | LONG_SETTINGS, SOFTWARE_MUTATIONS, LONG_SETTINGS)
+        | cases_of(
+            PARALLEL,
+            PARALLEL_SETTINGS | LONG_PARALLEL_SETTINGS,
+            PARALLEL_MUTATIONS,
+            LONG_PARALLEL_SETTINGS,
+        )
+        | cases_of(
+            VERSIONS,
+            VERSIONS_SETTINGS | LONG_VERSIONS_SETTINGS,
+            VERSIONS_MUTATIONS,
+            LONG_VERSIONS_SETTINGS,
+        )
+        | cases_of(
+            SWEEP, SWEEP_SETTINGS | LONG_SWEEP_SETTINGS, SWEEP_MUTATIONS, LONG_SWEEP_SETTINGS
+        )
+        | cases_of(
+            SWITCH, SWITCH_SETTINGS | LONG_SWITCH_SETTINGS, SWITCH_MUTATIONS, LONG_SWITCH_SETTINGS
+        )
+        | cases_of(
+            SNAPSHOT,
+            SNAPSHOT_SETTINGS | LONG_SNAPSHOT_SETTINGS,
+            SNAPSHOT_MUTATIONS,
+            LONG_SNAPSHOT_SETTINGS,
+        )
+        | cases_of(GROUP, GROUP_SETTINGS, GROUP_MUTATIONS, LONG)
+        | cases_of(ASYNC, ASYNC_SETTINGS, ASYNC_MUTATIONS, LONG)
+        | cases_of(NAMING, NAMING_SETTINGS, NAMING_MUTATIONS, LONG)
+        | cases_of_one(FRESH, "fresh", FRESH_MUTATIONS)
+        | cases_of(EVENT, EVENT_SETTINGS, EVENT_MUTATIONS)
+        | cases_of(
+            CLAIMS, CLAIMS_SETTINGS | LONG_CLAIMS_SETTINGS, CLAIMS_MUTATIONS, LONG_CLAIMS_SETTINGS
+        )
+        | cases_of(BULK, BULK_SETTINGS, BULK_MUTATIONS)
+        | cases_of_one(BULK_BLOCK, "bulkblock", BULK_BLOCK_MUTATIONS)
+        | cases_of_one(BULK_OPERATOR, "bulkoperator", BULK_OPERATOR_MUTATIONS)
         | spared_cases()
     )
     return {name: case for name, case in every.items() if long or not case.long}
@@ -762,133 +786,25 @@ def fur_cases() -> dict[str, Case]:
     return found
 
 
-def software_cases() -> dict[str, Case]:
-    found: dict[str, Case] = {}
-    for name, defines in (SETTINGS | LONG_SETTINGS).items():
-        found[name] = Case(SOFTWARE, defines, True, name in LONG_SETTINGS)
-    for m in SOFTWARE_MUTATIONS:
+def cases_of(
+    model: Path,
+    settings: dict[str, list[str]],
+    mutations: list[Mutation],
+    long: Collection[str] = (),
+) -> dict[str, Case]:
+    """Each setting, which holds, and each mutation in the settings that it names."""
+    found = {name: Case(model, defines, True, name in long) for name, defines in settings.items()}
+    for m in mutations:
         for name in m.machines:
-            found[f"{name}-{m.name}"] = Case(SOFTWARE, SETTINGS[name] + [m.name], False)
+            found[f"{name}-{m.name}"] = Case(model, settings[name] + [m.name], False)
     return found
 
 
-def parallel_cases() -> dict[str, Case]:
-    found: dict[str, Case] = {}
-    for name, defines in (PARALLEL_SETTINGS | LONG_PARALLEL_SETTINGS).items():
-        found[name] = Case(PARALLEL, defines, True, name in LONG_PARALLEL_SETTINGS)
-    for m in PARALLEL_MUTATIONS:
-        for name in m.machines:
-            found[f"{name}-{m.name}"] = Case(PARALLEL, PARALLEL_SETTINGS[name] + [m.name], False)
-    return found
-
-
-def versions_cases() -> dict[str, Case]:
-    found: dict[str, Case] = {}
-    for name, defines in (VERSIONS_SETTINGS | LONG_VERSIONS_SETTINGS).items():
-        found[name] = Case(VERSIONS, defines, True, name in LONG_VERSIONS_SETTINGS)
-    for m in VERSIONS_MUTATIONS:
-        for name in m.machines:
-            found[f"{name}-{m.name}"] = Case(VERSIONS, VERSIONS_SETTINGS[name] + [m.name], False)
-    return found
-
-
-def sweep_cases() -> dict[str, Case]:
-    found: dict[str, Case] = {}
-    for name, defines in (SWEEP_SETTINGS | LONG_SWEEP_SETTINGS).items():
-        found[name] = Case(SWEEP, defines, True, name in LONG_SWEEP_SETTINGS)
-    for m in SWEEP_MUTATIONS:
-        for name in m.machines:
-            found[f"{name}-{m.name}"] = Case(SWEEP, SWEEP_SETTINGS[name] + [m.name], False)
-    return found
-
-
-def switch_cases() -> dict[str, Case]:
-    found: dict[str, Case] = {}
-    for name, defines in (SWITCH_SETTINGS | LONG_SWITCH_SETTINGS).items():
-        found[name] = Case(SWITCH, defines, True, name in LONG_SWITCH_SETTINGS)
-    for m in SWITCH_MUTATIONS:
-        for name in m.machines:
-            found[f"{name}-{m.name}"] = Case(SWITCH, SWITCH_SETTINGS[name] + [m.name], False)
-    return found
-
-
-def snapshot_cases() -> dict[str, Case]:
-    found: dict[str, Case] = {}
-    settings = SNAPSHOT_SETTINGS | LONG_SNAPSHOT_SETTINGS
-    for name, defines in settings.items():
-        found[name] = Case(SNAPSHOT, defines, True, name in LONG_SNAPSHOT_SETTINGS)
-    for m in SNAPSHOT_MUTATIONS:
-        for name in m.machines:
-            found[f"{name}-{m.name}"] = Case(SNAPSHOT, settings[name] + [m.name], False)
-    return found
-
-
-def group_cases() -> dict[str, Case]:
-    found: dict[str, Case] = {}
-    for name, defines in GROUP_SETTINGS.items():
-        found[name] = Case(GROUP, defines, True, name in LONG)
-    for m in GROUP_MUTATIONS:
-        for name in m.machines:
-            found[f"{name}-{m.name}"] = Case(GROUP, GROUP_SETTINGS[name] + [m.name], False)
-    return found
-
-
-def async_cases() -> dict[str, Case]:
-    found: dict[str, Case] = {}
-    for name, defines in ASYNC_SETTINGS.items():
-        found[name] = Case(ASYNC, defines, True, name in LONG)
-    for m in ASYNC_MUTATIONS:
-        for name in m.machines:
-            found[f"{name}-{m.name}"] = Case(ASYNC, ASYNC_SETTINGS[name] + [m.name], False)
-    return found
-
-
-def naming_cases() -> dict[str, Case]:
-    found: dict[str, Case] = {}
-    for name, defines in NAMING_SETTINGS.items():
-        found[name] = Case(NAMING, defines, True, name in LONG)
-    for m in NAMING_MUTATIONS:
-        for name in m.machines:
-            found[f"{name}-{m.name}"] = Case(NAMING, NAMING_SETTINGS[name] + [m.name], False)
-    return found
-
-
-def fresh_cases() -> dict[str, Case]:
-    found = {"fresh": Case(FRESH, [], True)}
-    for m in FRESH_MUTATIONS:
-        found[f"fresh-{m.name}"] = Case(FRESH, [m.name], False)
-    return found
-
-
-def event_cases() -> dict[str, Case]:
-    found = {name: Case(EVENT, defines, True) for name, defines in EVENT_SETTINGS.items()}
-    for m in EVENT_MUTATIONS:
-        for name in m.machines:
-            found[f"{name}-{m.name}"] = Case(EVENT, EVENT_SETTINGS[name] + [m.name], False)
-    return found
-
-
-def bulk_cases() -> dict[str, Case]:
-    found = {name: Case(BULK, defines, True) for name, defines in BULK_SETTINGS.items()}
-    for m in BULK_MUTATIONS:
-        for name in m.machines:
-            found[f"{name}-{m.name}"] = Case(BULK, BULK_SETTINGS[name] + [m.name], False)
-    found["bulkblock"] = Case(BULK_BLOCK, [], True)
-    for m in BULK_BLOCK_MUTATIONS:
-        found[f"bulkblock-{m.name}"] = Case(BULK_BLOCK, [m.name], False)
-    found["bulkoperator"] = Case(BULK_OPERATOR, [], True)
-    for m in BULK_OPERATOR_MUTATIONS:
-        found[f"bulkoperator-{m.name}"] = Case(BULK_OPERATOR, [m.name], False)
-    return found
-
-
-def claims_cases() -> dict[str, Case]:
-    found: dict[str, Case] = {}
-    for name, defines in (CLAIMS_SETTINGS | LONG_CLAIMS_SETTINGS).items():
-        found[name] = Case(CLAIMS, defines, True, name in LONG_CLAIMS_SETTINGS)
-    for m in CLAIMS_MUTATIONS:
-        for name in m.machines:
-            found[f"{name}-{m.name}"] = Case(CLAIMS, CLAIMS_SETTINGS[name] + [m.name], False)
+def cases_of_one(model: Path, name: str, mutations: list[Mutation]) -> dict[str, Case]:
+    """The same of a model that has one setting."""
+    found = {name: Case(model, [], True)}
+    for m in mutations:
+        found[f"{name}-{m.name}"] = Case(model, [m.name], False)
     return found
 
 

@@ -2,7 +2,7 @@
  *
  * switch.pml - the updates of a heap move from hardware transactions (TSX, opacity) to software
  * with D by versions, and back: isolation and durability.  Thread 0 runs updates where the word
- * lock.software sends them; the others run software bodies and readers.  Switchers change the word.
+ * lock.updates sends them; the others run software bodies and readers.  Switchers change the word.
  *
  * Each step is one access to a shared word, but where other models have the order of the accesses,
  * one step takes them together: a load of a body, with its looks at the stamp; the holding of all
@@ -10,14 +10,14 @@
  * loads and stores, since a conflict aborts it (fur.pml).  Memory is sequentially consistent, so
  * the model is about the order of steps.
  *
- * A hardware update has `shut` and `software` in its read set.  It waits for all that are in
+ * A hardware update has `shut` and `updates` in its read set.  It waits for all that are in
  * active[], collects D by a scan, announces itself with its commit, and then draws its durTS.  It
- * leaves no versions.  A software body looks at `software` when it is in active[].  If that is
- * BY_VERSION, its D are the versions that it meets, else what a scan of nondurable[] finds while it
+ * leaves no versions.  A software body looks at `updates` when it is in active[].  If that is
+ * SOFTWARE, its D are the versions that it meets, else what a scan of nondurable[] finds while it
  * publishes.
  *
  * Settings:
- *   -DBEGIN=w      `software` at first: 0, 1 or 2; by default 0, HARDWARE
+ *   -DBEGIN=w      `updates` at first: 0, 1 or 2; by default 0, HARDWARE
  *   -DNS=n         threads with software bodies and readers, 1 by default
  *   -DT=n          transactions of thread 0, 1 by default
  *   -DTS=n         transactions of each of the others, 1 by default
@@ -45,26 +45,26 @@
  *
  * Mutations.  Each breaks the invariant in parentheses, and must be found; models.py tells in which
  * settings:
- *   NOTTRACKED   a hardware update looks at `software` before it begins its transaction (INV-UR1)
- *   UNSETTLED     `software` becomes BY_VERSION without a wait (INV-UR2)
+ *   NOTTRACKED   a hardware update looks at `updates` before it begins its transaction (INV-UR1)
+ *   UNSETTLED    `updates` becomes SOFTWARE without a wait (INV-UR2)
  *   FROMSETTLING  updates move back to hardware while others settle (INV-UR2)
- *   SETTLEFIRST  the wait is over before `software` becomes SETTLING (INV-UR2)
- *   MODEEARLY    a body looks at `software` before it is in active[] (INV-UR3)
+ *   SETTLEFIRST  the wait is over before `updates` becomes SOFTWARE_SETTLES (INV-UR2)
+ *   MODEEARLY    a body looks at `updates` before it is in active[] (INV-UR3)
  *   READERNOLOOK  an optimistic reader does not look again when it is in active[] (INV-UR3)
  *   WAITSFORREADERS  a hardware update waits for readers only (INV-SW4)
- *   RAISEDEARLY  the switch reads next_durts before hardware updates have drawn (INV-UR4)
+ *   NEXTEARLY    the switch reads next_durts before hardware updates have drawn (INV-UR4)
  *   UNRAISED     a body by versions does not know what the switch has found settled (INV-UR4)
  *
  * Steps that nothing else needs.  Without them everything still holds:
- *   -DNOTURN     who changes `software` does not take the turn, but compares and swaps
+ *   -DNOTURN     who changes `updates` does not take the turn, but compares and swaps
  *
  * Not found in the settings of models.py, which have no three updates by a scan: -DCOLLECTEARLY, a
  * body that goes by no versions collects D before it holds its lines, or -DCOLLECTFIRST, before its
  * last comparison; -DUNSEEN, it does not wait for what its scan may have missed (INV-D9).
  */
 #define HARDWARE 0
-#define SETTLING 1
-#define BY_VERSION 2
+#define SOFTWARE_SETTLES 1
+#define SOFTWARE 2
 #ifndef BEGIN
 #define BEGIN HARDWARE
 #endif
@@ -121,7 +121,7 @@ byte shut;
 #define READERS_IN 0
 #define ALL_OUT 1
 #define UPDATES_IN 2
-byte software = BEGIN;   /* HARDWARE, SETTLING or BY_VERSION */
+byte updates = BEGIN;   /* HARDWARE, SOFTWARE_SETTLES or SOFTWARE */
 byte settled_by_switch = 1;
 
 /* --------------------------------------- hardware transactions, and ghost variables */
@@ -163,11 +163,11 @@ byte kept;               /* bits: what recovery would keep now */
 #define SET_SHUT(value) \
 	atomic { if :: hin -> hdoomed = true :: else fi; shut = value }
 #ifdef NOTTRACKED
-#define SET_SOFTWARE(value) software = value
+#define SET_UPDATES(value) updates = value
 #define HARDWARE_IS_IN (shut == READERS_IN)
 #else
-#define HARDWARE_IS_IN (shut == READERS_IN && software == HARDWARE)
-#define SET_SOFTWARE(value) if :: hin -> hdoomed = true :: else fi; software = value
+#define HARDWARE_IS_IN (shut == READERS_IN && updates == HARDWARE)
+#define SET_UPDATES(value) if :: hin -> hdoomed = true :: else fi; updates = value
 #endif
 
 inline recover() {
@@ -371,7 +371,7 @@ inline shut_out() {
 inline let_in() {
 	if
 	:: SET_SHUT(READERS_IN)
-	:: software != HARDWARE -> SET_SHUT(UPDATES_IN)
+	:: updates != HARDWARE -> SET_SHUT(UPDATES_IN)
 	fi
 }
 inline take_turn_alone() {
@@ -512,7 +512,7 @@ again:
 	};
 update:
 	if
-	:: software == HARDWARE
+	:: updates == HARDWARE
 	:: else -> goto body
 	fi;
 
@@ -572,11 +572,11 @@ aborts:
 	/* A software body. */
 body:
 #ifdef MODEEARLY
-	by_version = (software == BY_VERSION);
+	by_version = (updates == SOFTWARE);
 	act[me] = BODY;
 #else
 	act[me] = BODY;
-	by_version = (software == BY_VERSION);
+	by_version = (updates == SOFTWARE);
 #endif
 	atomic {
 		SNAPSHOT;
@@ -622,7 +622,7 @@ commit:
 	fi;
 #ifdef HWPUB
 	if
-	:: !beside && software == HARDWARE ->
+	:: !beside && updates == HARDWARE ->
 		/* Its stores conflict with the hardware update's. */
 		atomic {
 			pin = me; pdoomed = false;
@@ -730,13 +730,13 @@ defeated:
 reader:
 #ifndef UPDATES
 	if
-	:: software == BY_VERSION
+	:: updates == SOFTWARE
 	:: else -> goto plain
 	fi;
 	act[me] = BODY;
 #ifndef READERNOLOOK
 	if
-	:: software == BY_VERSION
+	:: updates == SOFTWARE
 	:: else -> act[me] = 0; goto plain
 	fi;
 #endif
@@ -809,13 +809,13 @@ inline wait_for_announced() {
 	od
 }
 inline settle_switch() {
-#ifdef RAISEDEARLY
+#ifdef NEXTEARLY
 	at = next;
 #endif
 #if !defined(UNSETTLED) && !defined(SETTLEFIRST)
 	wait_for_announced();
 #endif
-#ifndef RAISEDEARLY
+#ifndef NEXTEARLY
 	/* Hardware updates draw after they are visible: now all have drawn durTSs below `at`. */
 	at = next;
 #if !defined(UNSETTLED) && !defined(SETTLEFIRST)
@@ -829,9 +829,9 @@ inline settle_switch() {
 	settled_by_switch = at;
 	atomic {
 #ifndef FROMSETTLING
-		assert(software == SETTLING); /* a plain store will do */
+		assert(updates == SOFTWARE_SETTLES); /* a plain store will do */
 #endif
-		if :: software == SETTLING -> software = BY_VERSION :: else fi
+		if :: updates == SOFTWARE_SETTLES -> updates = SOFTWARE :: else fi
 	}
 }
 #ifdef NOTURN
@@ -842,9 +842,9 @@ inline settle_switch() {
 #define GIVE_TURN turn = false
 #endif
 #ifdef FROMSETTLING
-#define MAY_GO_BACK (software != HARDWARE)
+#define MAY_GO_BACK (updates != HARDWARE)
 #else
-#define MAY_GO_BACK (software == BY_VERSION)
+#define MAY_GO_BACK (updates == SOFTWARE)
 #endif
 
 proctype switcher(byte number)
@@ -852,21 +852,21 @@ proctype switcher(byte number)
 	byte todo = SWITCHES, i, id, at;
 	bool moves;
 	if
-	:: BEGIN == SETTLING && number == 0 -> settle_switch(); todo = 0
+	:: BEGIN == SOFTWARE_SETTLES && number == 0 -> settle_switch(); todo = 0
 	:: else
 	fi;
 	do
 	:: todo > 0 ->
 		atomic { todo--; moves = false };
 		if
-		:: software == HARDWARE ->
+		:: updates == HARDWARE ->
 #ifdef SETTLEFIRST
 			wait_for_announced();
 #endif
 			TAKE_TURN;
 			atomic {
 				if
-				:: software == HARDWARE -> SET_SOFTWARE(SETTLING); moves = true
+				:: updates == HARDWARE -> SET_UPDATES(SOFTWARE_SETTLES); moves = true
 				:: else
 				fi
 			};
@@ -879,7 +879,7 @@ proctype switcher(byte number)
 			TAKE_TURN;
 			atomic {
 				if
-				:: MAY_GO_BACK -> SET_SOFTWARE(HARDWARE)
+				:: MAY_GO_BACK -> SET_UPDATES(HARDWARE)
 				:: else
 				fi
 			};
@@ -897,7 +897,7 @@ init {
 #ifndef SAMELINE
 		:: shut = READERS_IN
 #endif
-		:: software != HARDWARE -> shut = UPDATES_IN
+		:: updates != HARDWARE -> shut = UPDATES_IN
 		fi;
 		do :: i < N -> run thread(i); i++ :: else -> i = 0; break od;
 		do :: i < NSW -> run switcher(i); i++ :: else -> i = 0; break od
