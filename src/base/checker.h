@@ -9,6 +9,8 @@
 
 #include "base/arch.h"
 
+#include <string.h>
+
 /* Does a checker watch this process?  All other functions do nothing where none does. */
 bool checker_runs(void);
 
@@ -44,5 +46,17 @@ static inline uint64_t checker_load(const uint64_t *word)
 	return arch_load(word);
 }
 #endif
+
+/* Copy bytes to which another thread may be storing, or that may be hidden: loads the words in
+ * which they lie.  The caller looks afterwards whether what it has got is good. */
+static inline void checker_copy(uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+	for (uint64_t part; bytes; bytes -= part, to += part, from += part) {
+		const uint64_t skip = (uintptr_t)from & 7;
+		part = 8 - skip < bytes ? 8 - skip : bytes;
+		const uint64_t word = checker_load((const uint64_t *)(const void *)(from - skip));
+		memcpy(to, (const uint8_t *)&word + skip, part);
+	}
+}
 
 #endif /* FUR_CHECKER_H */

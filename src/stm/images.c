@@ -510,29 +510,17 @@ static uint64_t find_image(const struct images *m, uint64_t number, uint64_t lin
 	return found;
 }
 
-/* Copy bytes to which another thread may be storing, by the words in which they lie.  The caller
- * looks afterwards whether what it has got is good. */
-static void copy_racing(uint8_t *to, const uint8_t *from, uint64_t bytes)
-{
-	for (uint64_t part; bytes; bytes -= part, to += part, from += part) {
-		const uint64_t skip = (uintptr_t)from & 7;
-		part = 8 - skip < bytes ? 8 - skip : bytes;
-		const uint64_t word = checker_load((const uint64_t *)(const void *)(from - skip));
-		memcpy(to, (const uint8_t *)&word + skip, part);
-	}
-}
-
 bool images_load(const struct fur_thread *t, const struct fur_snapshot *s, uint8_t *to,
         const uint8_t *from, uint64_t bytes)
 {
 	const struct images *m = s->engine->images;
 	const uint64_t offset = (uint64_t)(from - t->update.base);
-	copy_racing(to, from, bytes);
+	checker_copy(to, from, bytes);
 	/* The bytes before the chain (INV-SN3; plant: snapshot-head-first; model: HEADFIRST). */
 	arch_fence_light();
 	const uint64_t image = find_image(m, s->number, offset / LINE);
 	if (image)
-		copy_racing(to, (const uint8_t *)m->saved[image - 1] + offset % LINE, bytes);
+		checker_copy(to, (const uint8_t *)m->saved[image - 1] + offset % LINE, bytes);
 	/* All that before the look whether it was good (INV-SN7; model: REVOKEDFIRST). */
 	arch_fence_light();
 	return !images_revoked(s);

@@ -26,6 +26,7 @@
  *   INV-OR3  No optimistic reader starves: after MOST_RUNS runs its body reads from before-images,
  *            and if these run out of memory, it runs as a plain reader's.
  */
+#include "base/checker.h"
 #include "base/error.h"
 #include "base/struct.h"
 #include "durability/async.h"
@@ -75,20 +76,6 @@ static __attribute__((noreturn)) void run_again(struct fur_reader *r)
 	longjmp(*r->restart, 1);
 }
 
-/* Copy bytes that an update may be storing to.  The caller looks at the stamp afterwards. */
-static void copy_racing(uint8_t *to, const uint8_t *from, uint64_t bytes)
-{
-	for (uint64_t part; bytes; bytes -= part, to += part, from += part) {
-		part = bytes >= 8 && ((uintptr_t)from & 7) == 0 ? 8 : 1;
-		if (part == 8) {
-			const uint64_t word = arch_load((const uint64_t *)(const void *)from);
-			memcpy(to, &word, sizeof word);
-		} else {
-			*to = __atomic_load_n(from, __ATOMIC_RELAXED);
-		}
-	}
-}
-
 /* Copy bytes of one line (INV-OR1). */
 static void load_of_line(struct fur_reader *r, uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
@@ -108,7 +95,7 @@ static void load_of_line(struct fur_reader *r, uint8_t *to, const uint8_t *from,
 			t->software.snapshot = software_look_at_clock(t);
 			continue;
 		}
-		copy_racing(to, from, bytes);
+		checker_copy(to, from, bytes);
 		/* The bytes before the second look at the stamp. */
 		arch_fence_light();
 		if (arch_load(stamp) != seen)

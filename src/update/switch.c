@@ -48,15 +48,14 @@ void updates_to_software(struct engine *e)
 	const bool moves = updates_run_in(e) == HARDWARE;
 	/* Full fence: orders the store before the scan of nondurable[].  A hardware update
 	 * announces itself as it commits: it has committed before the store, and the scan finds it,
-	 * or the store aborts it.  Without the fence the scan could miss one that commits (model:
-	 * UNSETTLED; plant: software-unsettled). */
+	 * or the store aborts it.  Without the fence the scan could miss one that commits. */
 	if (moves)
 		arch_store_fence(&e->lock.updates, SOFTWARE_SETTLES);
 	FUR_POINT(updates__in__software);
 	turn_give(e);
 	if (!moves)
 		return;
-	nondurable_wait_announced(d); /* INV-UR2 */
+	nondurable_wait_announced(d); /* INV-UR2 (model: UNSETTLED; plant: software-unsettled) */
 	/* INV-UR4.  Only now: a hardware update draws its durTS after it is visible (model:
 	 * NEXTEARLY). */
 	const uint64_t next = ring_next_acquire(d);
@@ -71,11 +70,11 @@ void updates_to_hardware(struct engine *e)
 {
 	/* No update publishes beside others from now on (INV-SW7). */
 	turn_take_alone(e);
-	/* Full fence (INV-UR3): orders the store before every scan of active[] by a hardware
-	 * update, as body_enter() orders a body's entry before its look.  So the scan finds each
-	 * body that has found SOFTWARE. */
+	/* Release: a hardware update, which has found HARDWARE, sees what software has stored.  No
+	 * fence (INV-UR3): a body has one between its entry and its look, and a hardware update one
+	 * between its look and its scan.  So the scan finds each body that has found SOFTWARE. */
 	if (updates_run_in(e) == SOFTWARE)
-		arch_store_fence(&e->lock.updates, HARDWARE);
+		arch_store_release(&e->lock.updates, HARDWARE);
 	FUR_POINT(updates__in__hardware);
 	turn_give(e);
 }
@@ -86,7 +85,7 @@ static void decide(struct engine *e, uint64_t now)
 	struct losses *l = &e->losses;
 	const uint64_t lost = arch_load(&l->lost), of = arch_load(&l->of),
 	               trials = arch_load(&l->trials);
-	/* Another thread's report may go lost here. */
+	/* What another thread reports meanwhile may be lost. */
 	arch_store(&l->lost, 0);
 	arch_store(&l->of, 0);
 	if (lost <= of / 2) {
