@@ -48,7 +48,8 @@ void updates_to_software(struct engine *e)
 	const bool moves = updates_run_in(e) == HARDWARE;
 	/* Full fence: orders the store before the scan of nondurable[].  A hardware update
 	 * announces itself as it commits: it has committed before the store, and the scan finds it,
-	 * or the store aborts it.  Without the fence the scan could miss one that commits. */
+	 * or the store aborts it.  Without the fence the scan could miss one that commits; on x86
+	 * turn_give() orders the two as well, on POWER nothing else does. */
 	if (moves)
 		arch_store_fence(&e->lock.updates, SOFTWARE_SETTLES);
 	FUR_POINT(updates__in__software);
