@@ -133,6 +133,36 @@ FUR_API FUR_MUST_USE int fur_map_insert(fur_update *update, fur_map *map, const 
 FUR_API FUR_MUST_USE int fur_map_remove(
         fur_update *update, fur_map *map, const void *key, size_t key_bytes);
 
+/* Keys of an ordered map: from `first` on, and before `last`.  first = NULL: from the first key on;
+ * last = NULL: to the end of the map. */
+struct fur_map_range {
+	const void *first;
+	size_t first_bytes;
+	const void *last;
+	size_t last_bytes;
+};
+
+/* fur_map_remove_range - remove the entries of an ordered map whose keys are in the range.  The
+ * update frees a block for each few entries, and for each key and value of more than 12 bytes.  If
+ * the log has no room for that, it fails: then call fur_map_remove_range_in_parts().
+ * Visible, Durable: with fur_commit().
+ * Returns: 0; *removed is the number of entries removed.  `removed` may be NULL.
+ * Errors:  FUR_EINVAL for a hash map, and if a key has more than 4 GiB; FUR_ETOOBIG, and those of
+ *          all functions. */
+FUR_API FUR_MUST_USE int fur_map_remove_range(
+        fur_update *update, fur_map *map, const struct fur_map_range *range, uint64_t *removed);
+
+/* fur_map_remove_range_in_parts - the same in several updates, each of up to 1000 entries, or fewer
+ * if the log is small.  So it removes ranges of any size, with any log; it is not atomic.
+ * Visible: other threads see the range shrink.  If they add entries, those may be removed as well.
+ * Crash:   the map has fewer entries, and can be used as any other.
+ * Durable: what is removed so far, with each update.
+ * Returns: 0; *removed is the number of entries removed, also after an error.
+ * Errors:  FUR_EINVAL as fur_map_remove_range(); FUR_ENESTED inside a transaction; those of
+ *          fur_update_run(). */
+FUR_API FUR_MUST_USE int fur_map_remove_range_in_parts(
+        fur_thread *thread, fur_map *map, const struct fur_map_range *range, uint64_t *removed);
+
 /* fur_map_size_ro, fur_map_size_reader, fur_map_size_update - fur_map_size(tx, map, uint64_t
  * *size): count the entries.  It reads words that insertions store to, so call it in updates and
  * optimistic readers only if you must.

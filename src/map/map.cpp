@@ -654,36 +654,92 @@ void make_root(fur_update *update, void *arg)
 	else
 		call->result = try_to(update, [&](Writer *tx) { return add_root(tx, call); });
 }
-/* The arguments of the body of fur_map_clear_in_parts() and fur_map_destroy_in_parts(). */
+enum : uint64_t { PART = 1000 }; /* entries that an update of several removes */
+
+/* Remove up to `most` entries of the range.  Returns: 1: there may be more to do. */
+int remove_some(
+        Writer *tx, Ordered &entries, const fur_map_range &range, uint64_t most, uint64_t *gone)
+{
+	const BytesView first(range.first, range.first_bytes);
+	const auto some = [&](BytesView last) {
+		const auto [n, more] = entries.delete_some(tx, first, last, most);
+		*gone += n;
+		return more;
+	};
+	if (range.last)
+		return some(BytesView(range.last, range.last_bytes));
+	if (entries.lower_bound(tx, first) == entries.in(tx).end())
+		return 0;
+	auto end = entries.in(tx).end();
+	if (some(BytesView(tx, (--end).key_words())))
+		return 1;
+	end = entries.in(tx).end();
+	entries.erase(tx, --end);
+	++*gone;
+	return 0;
+}
+int check_range(const fur_map_range *range, const char *function)
+{
+	if (!range)
+		return fur_fail(FUR_EINVAL, "%s: the range is NULL", function);
+	const int error = check_bytes(range->first, range->first_bytes, "first key", function);
+	return error ? error : check_bytes(range->last, range->last_bytes, "last key", function);
+}
+
+/* The arguments of the bodies that run in several updates. */
 struct PartCall {
 	fur_map *map;
-	bool destroys;
 	const char *function;
+	const fur_map_range *range; /* fur_map_remove_range_in_parts() */
+	bool destroys;              /* fur_map_destroy_in_parts() */
+	uint64_t gone;
 	int result; /* 1: there is more to do */
 };
+int remove_range(fur_update *update, fur_map *map, const fur_map_range &range, uint64_t most,
+        uint64_t *gone, const char *function)
+{
+	const int kind = begin(update, map, function);
+	if (kind < 0)
+		return kind;
+	if (kind == FUR_MAP_HASH)
+		return fur_fail(FUR_EINVAL, "%s: a hash map has no order", function);
+	return try_to(update,
+	        [&](Writer *tx) { return remove_some(tx, map->map.ordered, range, most, gone); });
+}
+void remove_part(fur_update *update, void *arg)
+{
+	auto *call = static_cast<PartCall *>(arg);
+	call->gone = 0;
+	call->result =
+	        remove_range(update, call->map, *call->range, PART, &call->gone, call->function);
+}
 void clear_part(fur_update *update, void *arg)
 {
-	enum : uint64_t { ENTRIES = 1000 };
 	auto *call = static_cast<PartCall *>(arg);
 	const int kind = begin(update, call->map, call->function);
 	call->result =
 	        kind < 0 ? kind
 	                 : try_to_change(update, call->map, kind, [](Writer *tx, auto &entries) {
-		                   return +entries.clear_some(tx, ENTRIES);
+		                   return +entries.clear_some(tx, PART);
 	                   });
 	if (call->result == 0 && call->destroys)
 		call->result = fur_map_destroy(update, call->map);
 }
-int run_in_parts(fur_thread *thread, fur_map *map, bool destroys, const char *function)
+/* Returns: 0, or an error; *removed, unless NULL, counts what the updates have removed. */
+int run_in_parts(
+        fur_thread *thread, void (*part)(fur_update *, void *), PartCall call, uint64_t *removed)
 {
-	PartCall call{map, destroys, function, 1};
 	if (!thread)
-		return fur_fail(FUR_EINVAL, "%s: the thread is NULL", function);
+		return fur_fail(FUR_EINVAL, "%s: the thread is NULL", call.function);
 	if (thread->update.depth || thread->ro.depth)
-		return fur_fail(FUR_ENESTED, "%s: end this thread's transaction first", function);
-	while (call.result > 0)
-		if (int error = fur_update_run(thread, clear_part, &call, nullptr))
+		return fur_fail(
+		        FUR_ENESTED, "%s: end this thread's transaction first", call.function);
+	do {
+		if (int error = fur_update_run(thread, part, &call, nullptr))
 			return error;
+		if (removed)
+			*removed += call.gone;
+	} while (call.result > 0);
 	return call.result;
 }
 void remove_root(fur_update *update, void *arg)
@@ -743,12 +799,13 @@ FUR_API int fur_map_destroy(fur_update *update, fur_map *map)
 
 FUR_API int fur_map_clear_in_parts(fur_thread *thread, fur_map *map)
 {
-	return run_in_parts(thread, map, false, __func__);
+	return run_in_parts(thread, clear_part, {map, __func__, nullptr, false, 0, 0}, nullptr);
 }
 
 FUR_API int fur_map_destroy_in_parts(fur_thread *thread, fur_map *map)
 {
-	return map ? run_in_parts(thread, map, true, __func__) : 0;
+	return map ? run_in_parts(thread, clear_part, {map, __func__, nullptr, true, 0, 0}, nullptr)
+	           : 0;
 }
 
 FUR_API int fur_map_put(fur_update *update, fur_map *map, const void *key, size_t key_bytes,
@@ -777,6 +834,33 @@ FUR_API int fur_map_remove(fur_update *update, fur_map *map, const void *key, si
 	return try_to_change(update, map, kind, [&](Writer *tx, auto &entries) {
 		return static_cast<int>(entries.erase(tx, BytesView(key, key_bytes)));
 	});
+}
+
+FUR_API int fur_map_remove_range(
+        fur_update *update, fur_map *map, const fur_map_range *range, uint64_t *removed)
+{
+	uint64_t gone = 0;
+	if (removed)
+		*removed = 0;
+	if (int error = check_range(range, __func__))
+		return error;
+	int result;
+	do
+		result = remove_range(update, map, *range, UINT64_MAX, &gone, __func__);
+	while (result > 0);
+	if (removed && result == 0)
+		*removed = gone;
+	return result;
+}
+
+FUR_API int fur_map_remove_range_in_parts(
+        fur_thread *thread, fur_map *map, const fur_map_range *range, uint64_t *removed)
+{
+	if (removed)
+		*removed = 0;
+	if (int error = check_range(range, __func__))
+		return error;
+	return run_in_parts(thread, remove_part, {map, __func__, range, false, 0, 0}, removed);
 }
 
 FUR_API int fur_map_size_ro(fur_ro *ro, const fur_map *map, uint64_t *size)

@@ -164,6 +164,17 @@ class _Ticket(ctypes.Structure):
     _fields_ = [("source", ctypes.c_uint64), ("number", ctypes.c_uint64)]
 
 
+class _Range(ctypes.Structure):
+    """struct fur_map_range."""
+
+    _fields_ = [
+        ("first", ctypes.c_char_p),
+        ("first_bytes", ctypes.c_size_t),
+        ("last", ctypes.c_char_p),
+        ("last_bytes", ctypes.c_size_t),
+    ]
+
+
 class _Iterator(ctypes.Structure):
     """struct fur_map_iterator."""
 
@@ -189,11 +200,14 @@ def _load() -> ctypes.CDLL:
     return lib
 
 
+_RANGES = ("fur_map_remove_range", "fur_map_remove_range_in_parts")
+
+
 def _declare(lib: ctypes.CDLL) -> None:
     """The types of the functions."""
     handle, size, text, data = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_char_p
     out, it = ctypes.POINTER(handle), ctypes.POINTER(_Iterator)
-    options = ctypes.POINTER(_Options)
+    options, count = ctypes.POINTER(_Options), ctypes.POINTER(ctypes.c_uint64)
     for name, arguments in {
         "fur_create": [text, options, out],
         "fur_open": [text, options, out],
@@ -215,6 +229,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "fur_map_destroy_root": [handle, text],
         "fur_map_clear": [handle, handle],
         "fur_map_clear_in_parts": [handle, handle],
+        **dict.fromkeys(_RANGES, [handle, handle, ctypes.POINTER(_Range), count]),
         "fur_map_put": [handle, handle, data, size, data, size],
         "fur_map_insert": [handle, handle, data, size, data, size],
         "fur_map_remove": [handle, handle, data, size],
@@ -225,12 +240,11 @@ def _declare(lib: ctypes.CDLL) -> None:
         "fur_snapshot_begin": [handle, out],
         "fur_snapshot_end": [handle],
         "fur_map_find_root_at": [handle, handle, text, ctypes.c_int, out],
-        "fur_map_size_at": [handle, handle, handle, ctypes.POINTER(ctypes.c_uint64)],
+        "fur_map_size_at": [handle, handle, handle, count],
         "fur_map_get_at": [handle, handle, handle, data, size, data, ctypes.POINTER(size)],
         "fur_map_get_many_at": [handle, handle, handle, data, size],
         "fur_map_copy_at": [*[handle] * 3, ctypes.c_int, data, size, data, ctypes.POINTER(size)],
-        "fur_map_next": [it],
-        "fur_map_previous": [it],
+        **dict.fromkeys(("fur_map_next", "fur_map_previous"), [it]),
     }.items():
         getattr(lib, name).argtypes = arguments
         getattr(lib, name).restype = ctypes.c_int
@@ -336,11 +350,11 @@ class Error(Exception):
 _CODES = frozenset(Code)
 
 
-def _with_parts(error: Error) -> Error:
-    """The error of an update that removes all entries."""
+def _with_parts(error: Error, parts: str = "clear_in_parts") -> Error:
+    """The error of an update that removes many entries; `parts` takes several for it."""
     if error.code != Code.ETOOBIG:
         return error
-    return Error(Code.ETOOBIG, f"{error}; or call clear_in_parts() of the map before")
+    return Error(Code.ETOOBIG, f"{error}; or call {parts}() of the map before")
 
 
 def version() -> str:
@@ -1650,6 +1664,35 @@ class Map(_Reading[T], MutableMapping[T, T]):
 
 class OrderedMap(_Ordered[T], Map[T]):
     """A map whose keys are in the order of their bytes."""
+
+    def _range(self, start: Optional[T], stop: Optional[T]) -> _Range:
+        first, last = (None if key is None else self._encode(key) for key in (start, stop))
+        return _Range(first, len(first or b""), last, len(last or b""))
+
+    def remove_range(self, start: Optional[T] = None, stop: Optional[T] = None) -> int:
+        """Remove the entries whose keys are not before `start`, and before `stop`, in one update.
+
+        Returns how many.  Raises Error if it does not fit the log: then call
+        remove_range_in_parts()."""
+        keys, removed = self._range(start, stop), ctypes.c_uint64()
+        try:
+            self._change("remove_range", ctypes.byref(keys), ctypes.byref(removed))
+        except Error as error:
+            raise _with_parts(error, "remove_range_in_parts") from None
+        return removed.value
+
+    def remove_range_in_parts(self, start: Optional[T] = None, stop: Optional[T] = None) -> int:
+        """Likewise, in several updates, of which each is durable before the next: for ranges of
+        any size.  What others add meanwhile may be removed as well.  Raises Error: inside a
+        block."""
+        self._heap._outside("use remove_range()")
+        keys, removed = self._range(start, stop), ctypes.c_uint64()
+        self._check(
+            _lib.fur_map_remove_range_in_parts(
+                self._heap._me(), self._handle, ctypes.byref(keys), ctypes.byref(removed)
+            )
+        )
+        return removed.value
 
 
 class Snapshot:

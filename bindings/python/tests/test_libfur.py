@@ -127,6 +127,25 @@ class Maps(HeapTest):
         rest = [key for key, _ in scan]
         self.assertEqual(rest, keys[1:1500] + keys[2000:] + [keys[-1] + b"new"])
 
+    def test_removes_ranges(self) -> None:
+        ordered = self.heap.ordered_map("ordered")
+        keys = [n.to_bytes(4, "big") for n in range(2000)]
+        ordered.update((key, b"") for key in keys)
+        self.assertEqual(ordered.remove_range(keys[5], keys[10]), 5)
+        with self.heap.update():
+            self.assertEqual(ordered.remove_range(stop=keys[3]), 3)
+            self.assertRaises(libfur.Error, ordered.remove_range_in_parts)
+        self.assertEqual(list(ordered), keys[3:5] + keys[10:])
+        self.assertEqual(ordered.remove_range(keys[9], keys[9]), 0)
+        self.assertEqual(ordered.remove_range_in_parts(keys[20], keys[1900]), 1880)
+        self.assertEqual(ordered.remove_range_in_parts(keys[1990]), 10)
+        self.assertEqual(list(ordered), keys[3:5] + keys[10:20] + keys[1900:1990])
+        text = self.heap.ordered_map("text", text=True)
+        text.update({"a": "1", "b": "2", "ä": "3"})
+        self.assertEqual((text.remove_range("b"), dict(text)), (2, {"a": "1"}))
+        self.assertRaises(TypeError, text.remove_range, b"a")
+        self.assertEqual((ordered.remove_range(), len(ordered)), (102, 0))
+
     def test_text(self) -> None:
         for m in self.maps(text=True):
             m.update({"Zürich": "8001", "": "empty", "\udcff": "\udc80"})
@@ -241,8 +260,11 @@ class Maps(HeapTest):
             for start in range(0, many, 500):
                 with self.heap.update():
                     m.update((b"%d" % n, b"x" * 20) for n in range(start, start + 500))
-            for remove in (m.clear, lambda: self.heap.destroy(name)):
-                with self.assertRaisesRegex(libfur.Error, "log.*clear_in_parts") as caught:
+            removals = [m.clear, lambda: self.heap.destroy(name)]
+            if isinstance(m, libfur.OrderedMap):
+                removals.append(m.remove_range)
+            for remove in removals:
+                with self.assertRaisesRegex(libfur.Error, "log.*(clear|range)_in_parts") as caught:
                     remove()
                 self.assertEqual((caught.exception.code, len(m)), (-15, many))
             with self.heap.update(), self.assertRaises(libfur.Error):

@@ -950,6 +950,23 @@ impl OrderedMap<'_> {
     pub fn range_from<'t>(&self, tx: &'t Read, start: &[u8]) -> Result<Iter<'t>> {
         Ok(Iter { at: self.seek(tx, sys::FUR_MAP_FROM, start)?, tx })
     }
+    /// Remove the entries whose keys are not smaller than `start`, and smaller than `end`; without
+    /// an end, up to the last one.  Returns how many.  If the update does not fit the log, remove
+    /// smaller ranges.
+    pub fn remove_range(&self, tx: &mut Update, start: &[u8], end: Option<&[u8]>) -> Result<u64> {
+        self.check_heap(tx.heap)?;
+        let last = end.map_or(ptr::null(), |key| key.as_ptr());
+        let range = sys::fur_map_range {
+            first: start.as_ptr(),
+            first_bytes: start.len(),
+            last,
+            last_bytes: end.map_or(0, |key| key.len()),
+        };
+        let mut removed = 0;
+        let map = self.raw.as_ptr();
+        check(unsafe { sys::fur_map_remove_range(tx.raw, map, &range, &mut removed) })?;
+        Ok(removed)
+    }
     /// The entry with the smallest key.
     pub fn first<'t>(&self, tx: &'t Read) -> Result<Option<Entry<'t>>> {
         Ok(self.seek(tx, sys::FUR_MAP_FIRST, b"")?.map(|it| view(tx, &it)))

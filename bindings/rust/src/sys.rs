@@ -81,6 +81,14 @@ pub struct fur_map_bytes {
 }
 
 #[repr(C)]
+pub struct fur_map_range {
+    pub first: *const u8,
+    pub first_bytes: usize,
+    pub last: *const u8,
+    pub last_bytes: usize,
+}
+
+#[repr(C)]
 pub struct fur_map_lookup {
     pub key: *const u8,
     pub key_bytes: usize,
@@ -164,6 +172,12 @@ extern "C" {
     pub fn fur_map_remove_root(thread: *mut fur_thread, name: *const c_char) -> c_int;
     pub fn fur_map_destroy_root(thread: *mut fur_thread, name: *const c_char) -> c_int;
     pub fn fur_map_clear(update: *mut fur_update, map: *mut fur_map) -> c_int;
+    pub fn fur_map_remove_range(
+        update: *mut fur_update,
+        map: *mut fur_map,
+        range: *const fur_map_range,
+        removed: *mut u64,
+    ) -> c_int;
     pub fn fur_map_put(
         update: *mut fur_update,
         map: *mut fur_map,

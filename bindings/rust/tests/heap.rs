@@ -216,6 +216,10 @@ fn an_ordered_map_has_an_order() {
     me.update(|tx| {
         map.remove(tx, &keys[5])?;
         assert_eq!(map.first_from(tx, &keys[5])?.unwrap().0, keys[6]);
+        assert_eq!(map.remove_range(tx, &keys[4], Some(&keys[8]))?, 3);
+        assert_eq!(map.first_from(tx, &keys[4])?.unwrap().0, keys[8]);
+        assert_eq!(map.remove_range(tx, &keys[290], None)?, 10);
+        assert_eq!(map.last_copy(tx)?.unwrap().0, keys[289]);
         map.clear(tx)?;
         assert_eq!(map.first_from(tx, &keys[5])?, None);
         Ok::<_, Error>(())

@@ -67,6 +67,26 @@ Model all(Tx *tx, const fur_map *map)
 	return entries;
 }
 
+/* "": open at that side. */
+int remove_range(fur_update *tx, fur_map *map, const std::string &first, const std::string &last,
+        uint64_t *removed)
+{
+	const auto at = [](const std::string &key) { return key.empty() ? nullptr : key.data(); };
+	const fur_map_range range = {at(first), first.size(), at(last), last.size()};
+	return fur_map_remove_range(tx, map, &range, removed);
+}
+/* The same to a std::map. */
+uint64_t remove_range(Model &model, const std::string &first, const std::string &last)
+{
+	const auto from = model.lower_bound(first),
+	           to = last.empty() ? model.end() : model.lower_bound(last);
+	if (!last.empty() && last < first)
+		return 0;
+	const auto removed = static_cast<uint64_t>(std::distance(from, to));
+	model.erase(from, to);
+	return removed;
+}
+
 /* fur_read_run() with a body that has nothing to destroy. */
 template <class Body>
 int read_in_c(fur_thread *t, Body body)
@@ -649,6 +669,60 @@ TEST_P(CMap, KeepsEveryValueNextToOtherThreads)
 	for (std::thread &t : threads)
 		t.join();
 	read([&](fur_ro *tx) { EXPECT_EQ(all(tx, map_).size(), static_cast<size_t>(VALUES)); });
+}
+
+TEST_P(CMap, RemovesRanges)
+{
+	Model model;
+	for (int round = 0; round < 40; round++) {
+		update([&](fur_update *tx) {
+			for (int n = 0; n < 60; n++) {
+				const std::string key = Text::key(below(300));
+				EXPECT_EQ(put(tx, map_, key, "v"), !model.count(key));
+				model[key] = "v";
+			}
+		});
+		std::string first = Text::key(below(300)), last = Text::key(below(300));
+		if (below(4) == 0)
+			first.clear();
+		if (below(3) == 0)
+			last.clear();
+		uint64_t removed = 99;
+		update([&](fur_update *tx) {
+			EXPECT_EQ(remove_range(tx, map_, first, last, &removed),
+			        ordered() ? 0 : FUR_EINVAL);
+		});
+		EXPECT_EQ(removed, ordered() ? remove_range(model, first, last) : 0);
+		expect_same(model);
+	}
+}
+
+TEST_P(CMap, RemovesRangesInParts)
+{
+	enum : uint64_t { MANY = 5000 };
+	for (uint64_t n = 0; n < MANY; n += 100)
+		update([&](fur_update *tx) {
+			for (uint64_t k = n; k < n + 100; k++)
+				EXPECT_EQ(put(tx, map_, std::to_string(10000 + k), "v"), 1);
+		});
+	uint64_t removed = 99, size = 0;
+	const fur_map_range middle = {"11000", 5, "14000", 5}, rest = {"12", 2, nullptr, 0};
+	ASSERT_EQ(fur_map_remove_range_in_parts(self_, map_, &middle, &removed),
+	        ordered() ? 0 : FUR_EINVAL);
+	EXPECT_EQ(removed, ordered() ? 3000u : 0);
+	if (!ordered())
+		return;
+	EXPECT_EQ(fur_map_remove_range_in_parts(self_, map_, &rest, nullptr), 0);
+	read([&](fur_ro *tx) {
+		EXPECT_EQ(fur_map_size(tx, map_, &size), 0);
+		EXPECT_EQ(fur_map_remove_range_in_parts(self_, map_, &rest, &removed), FUR_ENESTED);
+		EXPECT_EQ(removed, 0u);
+	});
+	EXPECT_EQ(size, 1000u);
+	const fur_map_range wrong = {nullptr, 1, nullptr, 0};
+	EXPECT_EQ(fur_map_remove_range_in_parts(self_, map_, &wrong, &removed), FUR_EINVAL);
+	EXPECT_EQ(fur_map_remove_range_in_parts(self_, map_, nullptr, &removed), FUR_EINVAL);
+	EXPECT_EQ(fur_map_remove_range_in_parts(nullptr, map_, &rest, &removed), FUR_EINVAL);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, CMap, ::testing::Values(FUR_MAP_HASH, FUR_MAP_ORDERED),
