@@ -28,6 +28,8 @@ public:
 	{
 		return heap_;
 	}
+	/* Add all keys: once, before all else. */
+	virtual void fill() = 0;
 	/* Other than reader(): each call reads in a transaction, or a snapshot, of its own. */
 	virtual Read reader_by(Way way) = 0;
 	/* The sum of all values: in the snapshot, or now. */
@@ -54,7 +56,12 @@ private:
 		fur::Options o;
 		o.heap_bytes = (64 << 20) + s.keys * 2 * (s.value_bytes + sizeof(uint64_t));
 		o.pm = s.sync ? FUR_PM_SYNC : FUR_PM_EMULATED;
-		o.htm = s.htm == "none" ? FUR_HTM_NONE : FUR_HTM_AUTO;
+		o.htm = s.htm == "none"    ? FUR_HTM_NONE
+		        : s.htm == "tsx"   ? FUR_HTM_TSX
+		        : s.htm == "power" ? FUR_HTM_POWER
+		                           : FUR_HTM_AUTO;
+		o.address = s.address;
+		o.max_threads = std::max(64U, s.writers + s.readers + 2);
 		/* By default, for each line of the heap: no snapshot is revoked then. */
 		o.snapshot_bytes = s.snapshot_mib ? s.snapshot_mib << 20 : o.heap_bytes / 64 * 80;
 		return fur::Heap::create(s.path, o);
@@ -67,9 +74,13 @@ class FurMap final : public FurStore
 public:
 	explicit FurMap(const Settings &s) : FurStore(s)
 	{
+		map_ = fur::root<Map>(fur::Thread(heap_), "map");
+	}
+	void fill() override
+	{
 		enum : uint64_t { BATCH = 2000 };
 		fur::Thread self(heap_);
-		map_ = fur::root<Map>(self, "map");
+		const Settings &s = s_;
 		for (uint64_t from = 0; from < s.keys; from += BATCH)
 			fur::update(self, fur::rerun, [&](fur_update *tx) {
 				for (uint64_t k = from; k < std::min(from + BATCH, s.keys); k++)

@@ -77,7 +77,9 @@ public:
 		        [&s](const commits::Shape &shape) -> std::unique_ptr<Store> {
 			        Settings here = s;
 			        here.path = shape.directory + "/heap";
-			        return make_fur_store(here);
+			        auto store = make_fur_store(here);
+			        store->fill();
+			        return store;
 		        },
 		        {}, {}});
 		for (const commits::System &system : databases())

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * phases.hpp - the parts of a round: writers, and what one thread does beside them.
+ * phases.hpp - the parts of a round: writers, and what other threads do beside them.
  */
 #ifndef BENCH_SNAPSHOT_PHASES_HPP
 #define BENCH_SNAPSHOT_PHASES_HPP
@@ -30,8 +30,8 @@ using commits::Store;
 
 struct Settings {
 	std::string path = "/dev/shm/fur-bench-snapshot", htm = "none", json;
-	uint64_t keys = 1000000, value_bytes = 8, snapshot_mib = 0;
-	unsigned writers = 1, rounds = 9;
+	uint64_t keys = 1000000, value_bytes = 8, snapshot_mib = 0, address = 0;
+	unsigned writers = 1, readers = 1, rounds = 9;
 	double seconds = 1, zipf = 0;
 	uint64_t most_mib = 8192;
 	bool peers = false, sync = false;
@@ -213,24 +213,29 @@ private:
 	std::vector<std::thread> threads_;
 };
 
-/* One phase: body(writers) in a thread of its own on the next core, beside `threads` writers. */
+/* One phase: body(writers, number) in each of `readers` threads on the next cores, beside `threads`
+ * writers. */
 inline void beside(Store &store, const Keys &keys, const Settings &s, unsigned threads,
-        const std::function<void(const Writers &)> &body)
+        unsigned readers, const std::function<void(const Writers &, unsigned)> &body)
 {
 	Writers writers(store, keys, s, threads);
-	std::exception_ptr thrown;
-	std::thread reader([&] {
-		bench::pin(threads);
-		try {
-			body(writers);
-		} catch (...) {
-			thrown = std::current_exception();
-		}
-	});
-	reader.join();
+	std::vector<std::exception_ptr> thrown(readers);
+	std::vector<std::thread> others;
+	for (unsigned r = 0; r < readers; r++)
+		others.emplace_back([&, r] {
+			bench::pin(threads + r);
+			try {
+				body(writers, r);
+			} catch (...) {
+				thrown[r] = std::current_exception();
+			}
+		});
+	for (std::thread &t : others)
+		t.join();
 	writers.end();
-	if (thrown)
-		std::rethrow_exception(thrown);
+	for (const std::exception_ptr &t : thrown)
+		if (t)
+			std::rethrow_exception(t);
 }
 
 /* The writers' rate since the object was made. */
@@ -262,26 +267,34 @@ struct Reading {
 /* Runs at the end of a phase, while its writers run, and its read is open. */
 using AtEnd = std::function<void()>;
 
-/* Read all entries of a store again and again, to the end of the read in which the time is over.
- * make_reader() runs in the thread that reads. */
+/* Read all entries of a store again and again in `s.readers` threads, each to the end of the read
+ * in which the time is over.  make_reader() runs in the thread that reads. */
 inline Reading read_beside(
         Store &store, const Keys &keys, const Settings &s, unsigned threads,
         const std::function<Store::Read()> &make_reader, const AtEnd &at_end = [] {})
 {
-	Reading result;
-	beside(store, keys, s, threads, [&](const Writers &writers) {
+	std::vector<Reading> all(s.readers);
+	beside(store, keys, s, threads, s.readers, [&](const Writers &writers, unsigned reader) {
+		Reading &mine = all[reader];
 		const Store::Read read = make_reader();
 		const Rate rate(writers);
 		while (rate.seconds() < s.seconds) {
 			if (read().entries != s.keys)
 				throw std::runtime_error("a read has not found all keys");
-			result.reads++;
+			mine.reads++;
 		}
-		result.updates = rate.updates_per_second();
-		result.entries = static_cast<double>(result.reads * s.keys) / rate.seconds();
-		result.refused = writers.refused();
+		mine.updates = rate.updates_per_second();
+		mine.entries = static_cast<double>(mine.reads * s.keys) / rate.seconds();
+		mine.refused = writers.refused();
 		at_end();
 	});
+	Reading result;
+	for (const Reading &r : all) {
+		result.updates += r.updates / s.readers;
+		result.entries += r.entries;
+		result.reads += r.reads;
+		result.refused = result.refused || r.refused;
+	}
 	return result;
 }
 
@@ -292,7 +305,7 @@ inline double updates_alone(
         const AtEnd &at_end = [] {})
 {
 	double result = 0;
-	beside(store, keys, s, threads, [&](const Writers &writers) {
+	beside(store, keys, s, threads, 1, [&](const Writers &writers, unsigned) {
 		const Rate rate(writers);
 		do
 			sleep_for(s.seconds);

@@ -5,15 +5,13 @@
  */
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
-#include "../common/histogram.hpp"
 #include "../common/output.hpp"
 #include "../common/processor.hpp"
 #include "../common/round_trip.hpp"
-#include "fur_map.hpp"
+#include "measures.hpp"
 #include "peers.hpp"
 
 #include <cerrno>
-#include <cstring>
 #include <iostream>
 #include <optional>
 
@@ -23,24 +21,12 @@ namespace snapshot
 namespace
 {
 
-/* A way to read all entries, and the names of its ratios. */
-struct Reader {
-	Way way;
-	const char *what, *name;
-};
-constexpr Reader READERS[] = {
-        {Way::SNAPSHOT, "a snapshot for each scan", "scan"},
-        {Way::PLAIN, "fur::read, fur_ro *", "plain_read"},
-        {Way::OPTIMISTIC, "fur::read, fur_reader *", "optimistic_read"},
-        {Way::COPY, "fur_scan", "fur_scan"},
-};
-
 class Benchmark
 {
 public:
-	explicit Benchmark(const Settings &s)
-	    : s_(s), keys_(s.keys, s.zipf), store_(make_fur_store(s))
+	explicit Benchmark(const Settings &s) : s_(s), measures_(s, make_fur_store(s))
 	{
+		store_.fill();
 	}
 	/* Returns whether the snapshots have shown what they must. */
 	bool run()
@@ -53,7 +39,7 @@ public:
 		sleep_for(SETTLES);
 		facts_["memory_left_bytes"] = anonymous() - facts_["memory_before_bytes"];
 		facts_["snapshots_revoked"] =
-		        static_cast<double>(store_->heap().stats().snapshots_revoked);
+		        static_cast<double>(store_.heap().stats().snapshots_revoked);
 		return verified_;
 	}
 	tools::Json json() const;
@@ -66,20 +52,13 @@ private:
 	{
 		return static_cast<double>(anonymous_bytes());
 	}
-	double updates()
-	{
-		return updates_alone(*store_, keys_, s_, s_.writers);
-	}
 	void memory();
 	Round round(unsigned number);
-	void sleeping(Round &r);
-	void reading(Round &r, const Reader &reader);
-	void begin_and_end(Round &r, bool with_updates);
 	void print_memory() const;
 
 	const Settings &s_;
-	Keys keys_;
-	std::unique_ptr<FurStore> store_;
+	Measures measures_;
+	FurStore &store_ = measures_.store();
 	bench::RoundTrips trips_;
 	Rounds rounds_;
 	Round facts_; /* of the whole run */
@@ -90,19 +69,19 @@ private:
  * it showed at first, and something else than the heap. */
 void Benchmark::memory()
 {
-	fur::Thread self(store_->heap());
-	updates(); /* the first stores to each page */
+	fur::Thread self(store_.heap());
+	measures_.updates(); /* the first stores to each page */
 	facts_["memory_before_bytes"] = anonymous();
 	double from = now();
 	std::optional<fur::Snapshot> snapshot(std::in_place, self);
 	facts_["first_begin_us"] = (now() - from) * 1e6;
-	const uint64_t lines = store_->heap().stats().saved_lines;
-	const uint64_t sum = store_->sum_in(self, *snapshot);
+	const uint64_t lines = store_.heap().stats().saved_lines;
+	const uint64_t sum = store_.sum_in(self, *snapshot);
 	const double before = anonymous();
-	updates();
-	const fur_stats stats = store_->heap().stats();
+	measures_.updates();
+	const fur_stats stats = store_.heap().stats();
 	const double open = anonymous(), saved = static_cast<double>(stats.saved_lines - lines);
-	verified_ = store_->sum_in(self, *snapshot) == sum && store_->sum_now(self) != sum;
+	verified_ = store_.sum_in(self, *snapshot) == sum && store_.sum_now(self) != sum;
 	snapshot.reset();
 	sleep_for(SETTLES);
 	facts_["saved_lines"] = saved;
@@ -112,79 +91,23 @@ void Benchmark::memory()
 	facts_["memory_left_after_first_bytes"] = anonymous() - facts_["memory_before_bytes"];
 }
 
-/* Updates beside a snapshot that sleeps; the second half has few lines left to save. */
-void Benchmark::sleeping(Round &r)
-{
-	beside(*store_, keys_, s_, s_.writers, [&](const Writers &writers) {
-		fur::Thread self(store_->heap());
-		const Rate whole(writers);
-		std::optional<fur::Snapshot> snapshot(std::in_place, self);
-		sleep_for(s_.seconds / 2);
-		const Rate second(writers);
-		sleep_for(s_.seconds / 2);
-		r["updates_beside_sleeping_snapshot"] = whole.updates_per_second();
-		r["updates_beside_sleeping_snapshot_second_half"] = second.updates_per_second();
-		const double from = now();
-		snapshot.reset();
-		r["end_after_sleep_us"] = (now() - from) * 1e6;
-	});
-}
-
-void Benchmark::reading(Round &r, const Reader &reader)
-{
-	const std::string name = reader.name;
-	auto make = [&] { return store_->reader_by(reader.way); };
-	const Reading alone = read_beside(*store_, keys_, s_, 0, make),
-	              both = read_beside(*store_, keys_, s_, s_.writers, make);
-	r[name + "_entries_per_second"] = alone.entries;
-	r[name + "_beside_updates"] = both.entries / alone.entries;
-	r["updates_beside_" + name] = both.updates;
-}
-
-void Benchmark::begin_and_end(Round &r, bool with_updates)
-{
-	bench::Histogram begins, ends; /* in nanoseconds */
-	const unsigned writers = with_updates ? s_.writers : 0;
-	const std::string with = with_updates ? "_beside_updates" : "";
-	beside(*store_, keys_, s_, writers, [&](const Writers &running) {
-		fur::Thread self(store_->heap());
-		const Rate rate(running);
-		while (rate.seconds() < s_.seconds) {
-			const uint64_t from = now_ns();
-			std::optional<fur::Snapshot> snapshot(std::in_place, self);
-			const uint64_t begun = now_ns();
-			snapshot.reset();
-			ends.add(now_ns() - begun);
-			begins.add(begun - from);
-		}
-		if (with_updates)
-			r["updates_beside_begin_and_end"] = rate.updates_per_second();
-	});
-	for (const auto &[name, times] : {std::pair{"begin", &begins}, std::pair{"end", &ends}}) {
-		r[name + with + "_us"] = static_cast<double>(times->quantile(0.5)) / 1e3;
-		r[name + with + "_p99_us"] = static_cast<double>(times->quantile(0.99)) / 1e3;
-	}
-}
-
 /* Odd rounds run the phases in the opposite order. */
 Round Benchmark::round(unsigned number)
 {
 	Round r;
 	std::vector<std::function<void()>> phases = {
-	        [&] { r["updates_per_second"] = updates(); },
-	        [&] { sleeping(r); },
-	        [&] { begin_and_end(r, false); },
-	        [&] { begin_and_end(r, true); },
+	        [&] { r["updates_per_second"] = measures_.updates(); },
+	        [&] { measures_.sleeping(r); },
+	        [&] { measures_.begin_and_end(r, false); },
+	        [&] { measures_.begin_and_end(r, true); },
 	};
 	for (const Reader &reader : READERS)
-		phases.insert(phases.begin() + 2, [&] { reading(r, reader); });
+		phases.insert(phases.begin() + 2, [&] { measures_.reading(r, reader); });
 	if (number % 2)
 		std::reverse(phases.begin(), phases.end());
 	for (const auto &phase : phases)
 		phase();
-	for (auto &[name, value] : r)
-		if (name.compare(0, strlen("updates_beside_"), "updates_beside_") == 0)
-			value /= r.at("updates_per_second");
+	over_updates_alone(r);
 	return r;
 }
 
@@ -195,7 +118,7 @@ tools::Json Benchmark::json() const
 	tools::Json out = {{"workload", "snapshot"}, {"processor", bench::processor()},
 	        {"keys", s_.keys}, {"value_bytes", s_.value_bytes}, {"writers", s_.writers},
 	        {"seconds", s_.seconds}, {"zipf", s_.zipf}, {"sync", s_.sync},
-	        {"settings", store_->settings()}, {"round_trip_ns", trips_.json()},
+	        {"settings", store_.settings()}, {"round_trip_ns", trips_.json()},
 	        {"verified", verified_}};
 	for (const auto &[name, value] : facts_)
 		out[name] = value;
@@ -235,7 +158,7 @@ void Benchmark::print() const
 	       "to most)\n%s\n%s\n",
 	        static_cast<unsigned long>(s_.keys), static_cast<unsigned long>(s_.value_bytes),
 	        s_.writers, s_.writers == 1 ? "" : "s", s_.rounds, s_.seconds, s_.zipf,
-	        store_->settings().c_str(), trips_.text().c_str());
+	        store_.settings().c_str(), trips_.text().c_str());
 	row("thousand updates/s alone", text_of(rounds_, "updates_per_second", 1, 1e3));
 	ratio("ratio beside a snapshot that sleeps", "updates_beside_sleeping_snapshot");
 	ratio("  in the second half", "updates_beside_sleeping_snapshot_second_half");

@@ -9,7 +9,7 @@
 #include "../../../bench/rbtree/rbtree.hpp"
 #include "../../../bench/tpcc/consistency.hpp"
 #include "../../../bench/tpcc/load.hpp"
-#include "containers.hpp"
+#include "collections.hpp"
 #include "options.hpp"
 #include "run.hpp"
 
@@ -59,8 +59,9 @@ struct Data {
 	tpcc::Database *database; /* tpcc only */
 	Containers *containers;   /* containers only */
 	rbtree::Tree tree;
-	BulkRecord *bulk; /* [BULK_RECORDS]; bulk only */
-	uint64_t gap[12];
+	BulkRecord *bulk;         /* [BULK_RECORDS]; bulk only */
+	Collections *collections; /* collections only */
+	uint64_t gap[11];
 	/* An update that has read one writes the other: write skew, where isolation allows it */
 	Line pair[2];
 	Line newest[MOST_THREADS]; /* number of the thread's last update */
@@ -105,6 +106,14 @@ void make_heap(const Options &o, const std::string &path)
 			for (size_t n = 0; n < sizeof(Containers) / 8; n++)
 				fur_store(tx, made + n, 0);
 			fur_store(tx, &data->containers, reinterpret_cast<Containers *>(made));
+		});
+	if (o.workload == "collections")
+		one([&](auto *tx) {
+			auto *made = static_cast<uint64_t *>(
+			        fur_alloc_aligned(tx, sizeof(Collections), 128));
+			for (size_t n = 0; n < sizeof(Collections) / 8; n++)
+				fur_store(tx, made + n, 0);
+			fur_store(tx, &data->collections, reinterpret_cast<Collections *>(made));
 		});
 	if (o.workload == "bulk")
 		one([&](auto *tx) {
@@ -152,6 +161,12 @@ std::string check_structure(const Subject &subject, const Data *data)
 		if (std::string wrong = check_containers(*data->containers, owned); !wrong.empty())
 			return wrong;
 	reachable += owned + (data->containers != nullptr);
+	owned = 0;
+	if (data->collections)
+		if (std::string wrong = check_collections(*data->collections, owned);
+		        !wrong.empty())
+			return wrong;
+	reachable += owned + (data->collections != nullptr);
 	for (int k = 0; data->bulk && k < BULK_RECORDS; k++)
 		if (data->bulk[k].first != data->bulk[k].last)
 			return "the words of a bulk update's record differ";

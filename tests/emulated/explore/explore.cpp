@@ -65,7 +65,7 @@ void add_options(tools::CommandLine &line, Options &o)
 	        "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt, "
 	        "specpmt-paper");
 	line.option("--workload", o.workload,
-	        "bank, bulk, containers, flags, intset, tables, tpcc, words");
+	        "bank, bulk, collections, containers, flags, intset, tables, tpcc, words");
 	line.option("--threads", o.threads, "simulated threads");
 	line.option("--operations", o.operations, "transactions of each thread");
 	line.option("--seeds", o.seeds, "from..to");
@@ -155,7 +155,8 @@ std::string mistake_in(Options &o)
 		       "pisces, specpmt or specpmt-paper";
 	if (!workloads.contains(o.workload))
 		return "--workload " + o.workload +
-		       ": use bank, bulk, containers, flags, intset, tables, tpcc or words";
+		       ": use bank, bulk, collections, containers, flags, intset, tables, tpcc or "
+		       "words";
 	if (!o.isolation.empty() && o.isolation != "opacity" && o.isolation != "snapshot")
 		return "--isolation " + o.isolation + ": use opacity or snapshot";
 	if (o.threads < 1 || o.threads >= MOST_THREADS)
@@ -169,8 +170,9 @@ std::string mistake_in(Options &o)
 			return std::string("--machine ") + error;
 		emu_machine_free(m);
 	}
-	if (o.workload == "containers" && o.tm.rfind("fur-", 0) != 0)
-		return "--workload containers is for libfur: use --tm fur-opacity";
+	if ((o.workload == "containers" || o.workload == "collections") &&
+	        o.tm.rfind("fur-", 0) != 0)
+		return "--workload " + o.workload + " is for libfur: use --tm fur-opacity";
 	if (o.any && o.tm.rfind("fur-", 0) != 0)
 		return "--any is for libfur: use --tm fur-opacity";
 	if (!o.plant.empty() && !known_plant(o.plant))

@@ -74,6 +74,11 @@ void fur_store(Recorded<Tx> *r, T *p, std::type_identity_t<T> value)
 	oracle::write(r->offset(p), bits_of(value));
 }
 template <class Tx>
+void fur_prefetch(Recorded<Tx> *r, const void *p, size_t bytes)
+{
+	fur_prefetch(r->tx, p, bytes);
+}
+template <class Tx>
 void fur_promote(Recorded<Tx> *r, void *p)
 {
 	fur_promote(r->tx, p);

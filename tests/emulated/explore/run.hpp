@@ -14,7 +14,7 @@
 namespace explore
 {
 
-enum class Work { INTSET, BANK, FLAGS, TABLES, WORDS, CONTAINERS, BULK, TPCC };
+enum class Work { INTSET, BANK, FLAGS, TABLES, WORDS, CONTAINERS, BULK, TPCC, COLLECTIONS };
 extern const std::map<std::string, Work> workloads; /* of --workload */
 
 /* A ticket that a thread has handed to the others, with the oracle's mark for it. */

@@ -18,7 +18,8 @@ Run run;
 
 const std::map<std::string, Work> workloads = {{"intset", Work::INTSET}, {"bank", Work::BANK},
         {"flags", Work::FLAGS}, {"tables", Work::TABLES}, {"words", Work::WORDS},
-        {"containers", Work::CONTAINERS}, {"bulk", Work::BULK}, {"tpcc", Work::TPCC}};
+        {"containers", Work::CONTAINERS}, {"bulk", Work::BULK}, {"tpcc", Work::TPCC},
+        {"collections", Work::COLLECTIONS}};
 
 void point_begin()
 {

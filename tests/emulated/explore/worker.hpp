@@ -43,6 +43,8 @@ public:
 				is_update ? words_update(r) : words_read(r);
 			else if (run.work == Work::CONTAINERS)
 				is_update ? containers_update(r) : containers_read(r);
+			else if (run.work == Work::COLLECTIONS)
+				is_update ? collections_update(r) : collections_read(r);
 			else if (run.work == Work::BULK)
 				is_update ? bulk_or_short_update(r) : bulk_read();
 			else
@@ -221,6 +223,23 @@ private:
 			read_containers(
 			        tx, *fur_load(tx, &d->containers), run.seed % CONTAINERS, r);
 		});
+	}
+
+	void collections_update(uint64_t r)
+	{
+		if constexpr (requires { self_.bulk(fur_bulk(), true); }) /* libfur's */
+			update(r, [r](auto *tx, Data *d) {
+				update_collections(tx, *fur_load(tx, &d->collections),
+				        run.seed % COLLECTIONS, r);
+			});
+	}
+	void collections_read(uint64_t r)
+	{
+		if constexpr (requires { self_.bulk(fur_bulk(), true); })
+			read([r](auto *tx, Data *d) {
+				read_collections(tx, *fur_load(tx, &d->collections),
+				        run.seed % COLLECTIONS, r);
+			});
 	}
 
 	/* ------------------------------------------------------------------ bulk */
