@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Writes step01.cpp to step10.cpp, the ten programs of docs/tutorial.md, to this directory.  Steps 1
-# to 5 are cut from count.cpp, steps 6 to 10 from logins.cpp, by the comments that mark the lines of
+# Writes step01.cpp to step11.cpp, the programs of docs/tutorial.md, to this directory.  Steps 1
+# to 5 are cut from count.cpp, steps 6 to 11 from logins.cpp, by the comments that mark the lines of
 # a step:
 #
 #     // from step N ... // end of step N    the lines between are there from step N on
@@ -61,6 +61,6 @@ cut_step() # SOURCE STEP
 for step in 1 2 3 4 5; do
 	cut_step count.cpp "$step"
 done
-for step in 6 7 8 9 10; do
+for step in 6 7 8 9 10 11; do
 	cut_step logins.cpp "$step"
 done

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * logins.cpp - the program of steps 6 to 10 of docs/tutorial.md, as step 10 leaves it.  Comments
+ * logins.cpp - the program of steps 6 to 11 of docs/tutorial.md, as step 11 leaves it.  Comments
  * mark what each step adds, and the few lines that a later step replaces.  `sh cut_steps.sh` writes
  * each step as a program without them.
  */
@@ -11,6 +11,7 @@
 #include <iostream>
 #include <random>
 #include <string>
+#include <unistd.h> // from step 11
 #include <vector>
 
 struct Login {
@@ -195,6 +196,52 @@ void import(fur_thread *self, Store s, unsigned users)
 }
 
 // end of step 9
+// from step 11
+/* Logs in all whose names have come.  The answers hold once the ticket is waited for. */
+std::string answer(
+        fur_thread *self, Store s, const std::vector<std::string> &users, fur_ticket &ticket)
+{
+	std::string answers;
+	for (const std::string &user : users) {
+		const uint64_t token = new_token();
+		const int64_t now = time(nullptr);
+		fur::update(self, ticket,
+		        [&](fur_update *tx) { note_login(tx, s.site, user, token, now); });
+		answers += user + " " + std::to_string(token) + '\n';
+	}
+	return answers;
+}
+
+/* Cuts the whole lines from the front of `text`. */
+std::vector<std::string> cut_lines(std::string &text)
+{
+	std::vector<std::string> lines;
+	for (size_t end; (end = text.find('\n')) != std::string::npos; text.erase(0, end + 1))
+		lines.push_back(text.substr(0, end));
+	return lines;
+}
+
+/* Serves requests from standard input: a line with a name asks for a session. */
+void serve(fur_thread *self, Store s)
+{
+	std::string input;
+	char buffer[16384];
+	uint64_t logins = 0, rounds = 0;
+	for (ssize_t n; (n = read(STDIN_FILENO, buffer, sizeof buffer)) > 0;) {
+		const auto users = cut_lines(input.append(buffer, n)); /* all that have come */
+		if (users.empty())
+			continue;
+		fur_ticket ticket;
+		const std::string answers = answer(self, s, users, ticket);
+		fur::wait(self, ticket); /* once for all */
+		std::cout << answers << std::flush;
+		logins += users.size();
+		rounds++;
+	}
+	std::cout << logins << " logins, " << rounds << " waits\n";
+}
+
+// end of step 11
 /* libfur reports rare events here, such as a recovery. */
 void log_line(fur_log_level level, const char *message, void *)
 {
@@ -241,6 +288,10 @@ int command(fur_thread *self, Store s, const std::vector<std::string> &words)
 	} else if (name == "show") {
 		return show(totals(self, s.site));
 		// end of step 10
+		// from step 11
+	} else if (name == "serve") {
+		serve(self, s);
+		// end of step 11
 	} else {
 		throw std::invalid_argument(name + ": no such command");
 	}

@@ -73,7 +73,7 @@ def cut_steps(folder):
     shutil.copytree(tutorial, folder)
     subprocess.run(["sh", f"{folder}/cut_steps.sh"], check=True)
     steps = sorted(file for file in os.listdir(folder) if re.fullmatch(r"step\d+\.cpp", file))
-    if steps != [f"step{n:02}.cpp" for n in range(1, 11)]:
+    if steps != [f"step{n:02}.cpp" for n in range(1, 12)]:
         sys.exit(f"cut_steps.sh writes {steps}")
     return steps
 
