@@ -22,8 +22,10 @@ Round figures_of(Measures &m)
 	Round r;
 	r["updates_per_second"] = m.updates();
 	m.sleeping(r);
-	m.reading(r, READERS[0]);
-	m.reading(r, READERS[2]);
+	/* The others stop all updates, or need a process of their own. */
+	for (const Reader &reader : READERS)
+		if (reader.way == Way::SNAPSHOT || reader.way == Way::OPTIMISTIC)
+			m.reading(r, reader);
 	m.begin_and_end(r, true);
 	over_updates_alone(r);
 	const fur_stats stats = m.store().heap().stats();
@@ -70,7 +72,7 @@ int main(int argc, char **argv)
 	/* Not on the stack, which lies elsewhere in each process (machine_emulated.cpp). */
 	static snapshot::Settings s;
 	bench::Options o;
-	std::string value_bytes = "8";
+	std::string value_bytes;
 	o.machine = "epyc";
 	s.keys = 100000, s.seconds = 0.01, s.path += "-" + std::to_string(getpid());
 	tools::CommandLine line("snapshot-emulated",
@@ -79,17 +81,13 @@ int main(int argc, char **argv)
 	        "end; scans alone and beside updates.  Times are virtual.");
 	line.option("--machine", o.machine, "power9, tsx, epyc, or a file that describes one");
 	line.option("--keys", s.keys, "entries of the map").range(1000, 1e8);
-	line.option("--value-bytes", value_bytes, "bytes of a value").one_of({"8", "64"});
 	line.option("--writers", s.writers, "threads that update").range(1, 500);
 	line.option("--readers", s.readers, "threads that scan").range(1, 500);
 	line.option("--seconds", s.seconds, "length of each phase").range(0.0001, 100);
-	line.option("--zipf", s.zipf, "draw keys by Zipf's law with this theta; default: all alike")
-	        .range(0, 0.999);
 	line.option("--seed", o.seed, "seed of the machine's schedule");
 	line.option("--htm", s.htm, "libfur's hardware transactions")
 	        .one_of({"none", "auto", "tsx", "power"});
-	line.option("--json", s.json,
-	        "write the result to this file; -: to standard output in place of the table");
+	snapshot::add_common_options(line, s, value_bytes);
 	if (auto status = tools::parse_or_exit_status(line, "snapshot-emulated", argc, argv))
 		return *status;
 	s.value_bytes = std::stoull(value_bytes);

@@ -80,10 +80,9 @@ public:
 	{
 		enum : uint64_t { BATCH = 2000 };
 		fur::Thread self(heap_);
-		const Settings &s = s_;
-		for (uint64_t from = 0; from < s.keys; from += BATCH)
+		for (uint64_t from = 0; from < s_.keys; from += BATCH)
 			fur::update(self, fur::rerun, [&](fur_update *tx) {
-				for (uint64_t k = from; k < std::min(from + BATCH, s.keys); k++)
+				for (uint64_t k = from; k < std::min(from + BATCH, s_.keys); k++)
 					map_->insert_or_assign(tx, k, Value{{k}});
 			});
 	}

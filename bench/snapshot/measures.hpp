@@ -6,6 +6,7 @@
 #ifndef BENCH_SNAPSHOT_MEASURES_HPP
 #define BENCH_SNAPSHOT_MEASURES_HPP
 
+#include "../../tools/common/command_line.hpp"
 #include "../common/histogram.hpp"
 #include "fur_map.hpp"
 
@@ -15,6 +16,17 @@
 
 namespace snapshot
 {
+
+/* Those of the programs' options that they share; `value_bytes` is for Settings::value_bytes. */
+inline void add_common_options(tools::CommandLine &line, Settings &s, std::string &value_bytes)
+{
+	value_bytes = std::to_string(s.value_bytes);
+	line.option("--value-bytes", value_bytes, "bytes of a value").one_of({"8", "64"});
+	line.option("--zipf", s.zipf, "draw keys by Zipf's law with this theta; default: all alike")
+	        .range(0, 0.999);
+	line.option("--json", s.json,
+	        "write the result to this file; -: to standard output in place of the table");
+}
 
 /* A way to read all entries, and the names of its ratios. */
 struct Reader {

@@ -215,7 +215,7 @@ int run(const Settings &s)
 int main(int argc, char **argv)
 {
 	snapshot::Settings s;
-	std::string value_bytes = "8";
+	std::string value_bytes;
 	tools::CommandLine line("snapshot",
 	        "Updates of random keys of an ordered map, alone and beside a snapshot that "
 	        "sleeps; "
@@ -223,12 +223,9 @@ int main(int argc, char **argv)
 	        "read; "
 	        "the time that a snapshot takes to begin and to end, and its memory.");
 	line.option("--keys", s.keys, "entries of the map").range(1000, 1e9);
-	line.option("--value-bytes", value_bytes, "bytes of a value").one_of({"8", "64"});
 	line.option("--writers", s.writers, "threads that update").range(1, 60);
 	line.option("--seconds", s.seconds, "length of each phase").range(0.001, 3600);
 	line.option("--rounds", s.rounds, "measurements of each").range(1, 1000);
-	line.option("--zipf", s.zipf, "draw keys by Zipf's law with this theta; default: all alike")
-	        .range(0, 0.999);
 	line.option("--path", s.path, "the heap file; the run removes it");
 	line.option("--snapshot-mib", s.snapshot_mib,
 	        "fur_options.snapshot_bytes; default: enough for each line of the heap");
@@ -243,8 +240,7 @@ int main(int argc, char **argv)
 	        .range(1, 1 << 20);
 	line.flag("--sync", s.sync,
 	        "each update is durable by a sync: name a FILE on a disk; default: none is synced");
-	line.option("--json", s.json,
-	        "write the result to this file; -: to standard output in place of the table");
+	snapshot::add_common_options(line, s, value_bytes);
 	if (auto status = tools::parse_or_exit_status(line, "snapshot", argc, argv))
 		return *status;
 	s.value_bytes = std::stoull(value_bytes);

@@ -690,10 +690,10 @@ int check_range(const fur_map_range *range, const char *function)
 struct PartCall {
 	fur_map *map;
 	const char *function;
-	const fur_map_range *range; /* fur_map_remove_range_in_parts() */
-	bool destroys;              /* fur_map_destroy_in_parts() */
-	uint64_t gone;
-	int result; /* 1: there is more to do */
+	const fur_map_range *range = nullptr; /* fur_map_remove_range_in_parts() */
+	bool destroys = false;                /* fur_map_destroy_in_parts() */
+	uint64_t gone = 0;                    /* entries, in this part */
+	int result = 0;                       /* 1: there is more to do */
 };
 int remove_range(fur_update *update, fur_map *map, const fur_map_range &range, uint64_t most,
         uint64_t *gone, const char *function)
@@ -799,13 +799,12 @@ FUR_API int fur_map_destroy(fur_update *update, fur_map *map)
 
 FUR_API int fur_map_clear_in_parts(fur_thread *thread, fur_map *map)
 {
-	return run_in_parts(thread, clear_part, {map, __func__, nullptr, false, 0, 0}, nullptr);
+	return run_in_parts(thread, clear_part, {map, __func__}, nullptr);
 }
 
 FUR_API int fur_map_destroy_in_parts(fur_thread *thread, fur_map *map)
 {
-	return map ? run_in_parts(thread, clear_part, {map, __func__, nullptr, true, 0, 0}, nullptr)
-	           : 0;
+	return map ? run_in_parts(thread, clear_part, {map, __func__, nullptr, true}, nullptr) : 0;
 }
 
 FUR_API int fur_map_put(fur_update *update, fur_map *map, const void *key, size_t key_bytes,
@@ -860,7 +859,7 @@ FUR_API int fur_map_remove_range_in_parts(
 		*removed = 0;
 	if (int error = check_range(range, __func__))
 		return error;
-	return run_in_parts(thread, remove_part, {map, __func__, range, false, 0, 0}, removed);
+	return run_in_parts(thread, remove_part, {map, __func__, range}, removed);
 }
 
 FUR_API int fur_map_size_ro(fur_ro *ro, const fur_map *map, uint64_t *size)

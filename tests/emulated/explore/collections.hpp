@@ -229,23 +229,14 @@ void read_collections(Tx *tx, const Collections &all, uint64_t which, uint64_t r
 	}
 }
 
-/* Are they whole?  Sets `blocks` to the number that they own. */
+/* Are they whole?  Adds the blocks that they own. */
 inline std::string check_collections(const Collections &c, uint64_t &blocks)
 {
-	auto *tx = static_cast<fur_ro *>(nullptr);
-	uint64_t n = 0;
-	blocks = 0;
-	auto check = [&](const char *name, const auto &container) {
-		const char *wrong = container.verify(tx, n);
-		blocks += n;
-		return wrong ? std::string(name) + ": " + wrong : "";
-	};
-	for (const std::string &wrong : {check("hash_set", c.tags), check("ordered_set", c.numbers),
-	             check("multimap", c.multi), check("hash_map of owners", c.owners),
-	             check("ordered_map of owners", c.named), check("map of pairs", c.pairs)})
-		if (!wrong.empty())
-			return "the " + wrong;
-	return "";
+	return first_wrong({check_one("hash_set", c.tags, blocks),
+	        check_one("ordered_set", c.numbers, blocks), check_one("multimap", c.multi, blocks),
+	        check_one("hash_map of owners", c.owners, blocks),
+	        check_one("ordered_map of owners", c.named, blocks),
+	        check_one("map of pairs", c.pairs, blocks)});
 }
 
 } // namespace explore

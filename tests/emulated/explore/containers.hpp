@@ -8,6 +8,7 @@
 #define EXPLORE_CONTAINERS_HPP
 
 #include <fur/root.hpp>
+#include <initializer_list>
 
 namespace explore
 {
@@ -106,24 +107,32 @@ void read_containers(Tx *tx, const Containers &c, uint64_t which, uint64_t r)
 	}
 }
 
-/* Are they whole?  Sets `blocks` to the number that they own. */
+/* What is wrong with a container, by its own check.  Adds the blocks that it owns. */
+template <class Container>
+std::string check_one(const char *name, const Container &container, uint64_t &blocks)
+{
+	uint64_t n = 0;
+	const char *wrong = container.verify(static_cast<fur_ro *>(nullptr), n);
+	blocks += n;
+	return wrong ? std::string("the ") + name + ": " + wrong : "";
+}
+/* The first of the texts that says something. */
+inline std::string first_wrong(std::initializer_list<std::string> texts)
+{
+	for (const std::string &text : texts)
+		if (!text.empty())
+			return text;
+	return "";
+}
+
+/* Are they whole?  Adds the blocks that they own. */
 inline std::string check_containers(const Containers &c, uint64_t &blocks)
 {
-	auto *tx = static_cast<fur_ro *>(nullptr);
-	uint64_t n = 0;
-	blocks = 0;
-	auto check = [&](const char *name, const auto &container) {
-		const char *wrong = container.verify(tx, n);
-		blocks += n;
-		return wrong ? std::string(name) + ": " + wrong : "";
-	};
-	for (const std::string &wrong : {check("hash_map", c.hash), check("ordered_map", c.ordered),
-	             check("hash_map of strings", c.text),
-	             check("ordered_map of strings", c.ordered_text), check("vector", c.vector),
-	             check("queue", c.queue)})
-		if (!wrong.empty())
-			return "the " + wrong;
-	return "";
+	return first_wrong({check_one("hash_map", c.hash, blocks),
+	        check_one("ordered_map", c.ordered, blocks),
+	        check_one("hash_map of strings", c.text, blocks),
+	        check_one("ordered_map of strings", c.ordered_text, blocks),
+	        check_one("vector", c.vector, blocks), check_one("queue", c.queue, blocks)});
 }
 
 } // namespace explore

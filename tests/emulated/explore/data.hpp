@@ -70,6 +70,16 @@ struct Data {
 	uint64_t *table[TABLES][16]; /* [t][0]; NULL: there is none.  Its words are equal. */
 };
 
+/* Let *place lead to a block of `count` objects of zeroes. */
+template <class Tx, class T>
+void make_zeroed(Tx *tx, T **place, size_t count = 1)
+{
+	auto *made = static_cast<uint64_t *>(fur_alloc_aligned(tx, count * sizeof(T), 128));
+	for (size_t n = 0; n < count * sizeof(T) / 8; n++)
+		fur_store(tx, made + n, 0);
+	fur_store(tx, place, reinterpret_cast<T *>(made));
+}
+
 /* The heap from which every run starts: some keys, some money. */
 template <class Subject>
 void make_heap(const Options &o, const std::string &path)
@@ -100,30 +110,11 @@ void make_heap(const Options &o, const std::string &path)
 	for (int64_t key = 0; key < KEYS; key += 2)
 		one([&](auto *tx) { (void)rbtree::insert(tx, &data->tree, key); });
 	if (o.workload == "containers")
-		one([&](auto *tx) {
-			auto *made = static_cast<uint64_t *>(
-			        fur_alloc_aligned(tx, sizeof(Containers), 128));
-			for (size_t n = 0; n < sizeof(Containers) / 8; n++)
-				fur_store(tx, made + n, 0);
-			fur_store(tx, &data->containers, reinterpret_cast<Containers *>(made));
-		});
+		one([&](auto *tx) { make_zeroed(tx, &data->containers); });
 	if (o.workload == "collections")
-		one([&](auto *tx) {
-			auto *made = static_cast<uint64_t *>(
-			        fur_alloc_aligned(tx, sizeof(Collections), 128));
-			for (size_t n = 0; n < sizeof(Collections) / 8; n++)
-				fur_store(tx, made + n, 0);
-			fur_store(tx, &data->collections, reinterpret_cast<Collections *>(made));
-		});
+		one([&](auto *tx) { make_zeroed(tx, &data->collections); });
 	if (o.workload == "bulk")
-		one([&](auto *tx) {
-			auto *made = static_cast<BulkRecord *>(
-			        fur_alloc_aligned(tx, BULK_RECORDS * sizeof(BulkRecord), 128));
-			auto *words = reinterpret_cast<uint64_t *>(made);
-			for (size_t n = 0; n < BULK_RECORDS * sizeof *made / 8; n++)
-				fur_store(tx, words + n, 0);
-			fur_store(tx, &data->bulk, made);
-		});
+		one([&](auto *tx) { make_zeroed(tx, &data->bulk, BULK_RECORDS); });
 	if (o.workload == "tpcc") {
 		auto *database = tpcc::load(one, 1, MICRO, 1, [] {});
 		one([&](auto *tx) { fur_store(tx, &data->database, database); });
@@ -156,17 +147,16 @@ std::string check_structure(const Subject &subject, const Data *data)
 		const char *wrong = tpcc::check(tx, data->database);
 		return wrong ? wrong : "";
 	}
-	uint64_t owned = 0, reachable = 1 + size;
+	uint64_t reachable = 1 + size;
 	if (data->containers)
-		if (std::string wrong = check_containers(*data->containers, owned); !wrong.empty())
-			return wrong;
-	reachable += owned + (data->containers != nullptr);
-	owned = 0;
-	if (data->collections)
-		if (std::string wrong = check_collections(*data->collections, owned);
+		if (std::string wrong = check_containers(*data->containers, reachable);
 		        !wrong.empty())
 			return wrong;
-	reachable += owned + (data->collections != nullptr);
+	if (data->collections)
+		if (std::string wrong = check_collections(*data->collections, reachable);
+		        !wrong.empty())
+			return wrong;
+	reachable += (data->containers != nullptr) + (data->collections != nullptr);
 	for (int k = 0; data->bulk && k < BULK_RECORDS; k++)
 		if (data->bulk[k].first != data->bulk[k].last)
 			return "the words of a bulk update's record differ";

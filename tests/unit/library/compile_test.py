@@ -666,7 +666,7 @@ def check(name, text, standard, expected, says="", more=()):
 
 def errors_by_case(names, text, standard, more):
     """What the compiler says of each case; the text names the case as the file of its lines."""
-    more = [*more, "-ferror-limit=0"] if "clang" in compiler[0] else more
+    more = [*more, "-ferror-limit=0"] if any("clang" in word for word in compiler) else more
     _, errors = compiles(text, standard, more)
     blocks, has_error = [""], False
     for line in errors.splitlines(keepends=True):
