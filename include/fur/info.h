@@ -65,8 +65,8 @@ enum fur_abort_cause {
 	/* No cause given: an interrupt, a page fault, a forbidden instruction */
 	FUR_ABORT_FAULT,
 	FUR_ABORT_USER, /* fur_abort(), or an error that rolled the update back */
-	/* It stored to a line that no update had saved yet for the newest snapshot: it ran again in
-	 * software, which saves */
+	/* Its thread had no memory left for a line that it had to save for a snapshot: it ran again
+	 * in software, which takes some */
 	FUR_ABORT_SNAPSHOT,
 	FUR_ABORT_CAUSES
 };

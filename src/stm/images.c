@@ -481,13 +481,34 @@ void images_save_record(struct fur_thread *t, bool stamped)
 	redo_visit(t->update.log, t->durability, save_place, &to);
 }
 
-bool images_saved(const struct fur_thread *t, const void *at, uint64_t bytes)
+/* Save the line in hardware.  The image, its place in the chain, and the version become visible with
+ * the update's stores, so no fence orders them.  If a publication saves or holds the line
+ * meanwhile, one of us aborts: it changes what we have looked at, or it is active, and we wait for
+ * it (INV-SW4).  False: the thread needs another segment. */
+static bool save_line_tracked(struct fur_thread *t, uint64_t number, uint64_t line)
 {
-	const struct engine *e = t->engine;
-	const uint64_t number = arch_load(&e->lock.snapshot),
+	struct images *m = t->engine->images;
+	const struct saver *saver = &t->saver;
+	const uint64_t newest = arch_load(&m->heads[line]);
+	if (link_number(newest) >= number)
+		return true;
+	if (saver->number != number || saver->next == saver->end)
+		return false;
+	/* INV-SN4, without a wait: while updates run in hardware, no transaction tells by versions
+	 * from whom it has read, and none does later before all these are settled (INV-UR2,
+	 * INV-UR3). */
+	uint64_t *stamp = stamp_of(t->engine, t->update.base + line * LINE);
+	if (arch_load(stamp) < m->last)
+		arch_store(stamp, m->last);
+	return add_image(t, number, line, newest);
+}
+
+bool images_save_tracked(struct fur_thread *t, const void *at, uint64_t bytes)
+{
+	const uint64_t number = arch_load(&t->engine->lock.snapshot),
 	               offset = (uint64_t)((const uint8_t *)at - t->update.base);
 	for (uint64_t line = offset / LINE; line <= (offset + bytes - 1) / LINE; line++)
-		if (link_number(arch_load(&e->images->heads[line])) < number)
+		if (!save_line_tracked(t, number, line))
 			return false;
 	return true;
 }

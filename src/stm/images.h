@@ -13,7 +13,7 @@
  *   INV-SN1  No thread stores to a line while its newest image is older than the newest snapshot:
  *            it saves the line before.  Only one thread at a time may store to a line, and so save
  *            it: the holder of its stamp, or of the turn while no update publishes.  An update in
- *            hardware saves nothing: if a line is not saved, it runs again in software.
+ *            hardware saves as part of its transaction: two that store to a line conflict.
  *   INV-SN2  A snapshot begins while its thread has the turn, and no update publishes.  So each
  *            update in software has made all its stores before, and its durTS is not above the
  *            snapshot's `last`; or it makes all of them after, with a higher durTS, and saves.  An
@@ -96,9 +96,10 @@ static inline void images_look(struct fur_update *tx)
 		tx->flags |= TX_IMAGES;
 }
 
-/* images_saved - has each of these lines its image for the newest snapshot?  In hardware, where the
- * loads are part of the transaction. */
-FUR_MUST_USE bool images_saved(const struct fur_thread *t, const void *at, uint64_t bytes);
+/* images_save_tracked - as images_save(), for an update in hardware: the images are part of the
+ * transaction.
+ * Returns: false: the update must run again in software. */
+FUR_MUST_USE bool images_save_tracked(struct fur_thread *t, const void *at, uint64_t bytes);
 
 /* images_save_record - as images_save(), for all that the record of the update's log will store.
  * `stamped`: the update holds the stamps. */

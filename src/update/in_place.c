@@ -148,7 +148,7 @@ static void save_lines(struct fur_update *tx, const void *at, uint64_t bytes)
 	struct fur_thread *t = tx->thread;
 	if (tx->mode != TX_HARDWARE)
 		images_save(t, at, bytes);
-	else if (!images_saved(t, at, bytes))
+	else if (!images_save_tracked(t, at, bytes))
 		t->engine->ops->abort(FUR_ABORT_SNAPSHOT);
 }
 

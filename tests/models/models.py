@@ -186,6 +186,8 @@ SNAPSHOT_SETTINGS: dict[str, list[str]] = {
     "snapshotrevokedtwo": ["NB=1", "NR=0", "NI=1", "NS=2"],
     "snapshotsettles": ["NR=0", "SETTLES", "FIXED"],
     "snapshotsets": ["NB=1", "NS=2", "FIXED", "SETS"],
+    "snapshothardware": ["NB=1", "NP=0", "NH=1"],
+    "snapshothardwaretwo": ["NB=0", "NP=0", "NH=2", "NS=2"],
 }
 LONG_SNAPSHOT_SETTINGS: dict[str, list[str]] = {
     "snapshotthree": [],
@@ -544,6 +546,7 @@ SNAPSHOT_MUTATIONS = [
     Mutation("RAISEDLATE", "INV-SN4", [], [], ["snapshot", "snapshotshared"]),
     Mutation("RAISEDEARLY", "INV-SN4", [], [], ["snapshotsettles"]),
     Mutation("BOUNDPAST", "INV-SN4", [], [], ["snapshot"]),
+    Mutation("TRACKEDUNRAISED", "INV-SN4", ["snapshot-tracked-unraised"], [], ["snapshothardware"]),
     Mutation("FREEEARLY", "INV-SN6", [], [], ["snapshottwo"]),
     Mutation("FREENONE", "INV-SN6", [], [], ["snapshotrevokedtwo"]),
     Mutation("OPENKEEPS", "INV-SN6", [], [], ["snapshotrevokedtwo"]),

@@ -2,12 +2,13 @@
  *
  * snapshot.pml - snapshots (src/stm/images.h): updates that save lines, readers that look for
  * their images, and the end and the revocation of snapshots.  NB updates publish beside each
- * other, NP update in place, and NS threads each begin a snapshot at any time, load what they like
- * in it, if they load at all, and end it.  There are W lines, of one word each.
+ * other, NP update in place, NH in hardware, and NS threads each begin a snapshot at any time, load
+ * what they like in it, if they load at all, and end it.  There are W lines, of one word each.
  *
  * Each step is one access to a shared word.  Memory is sequentially consistent.  Where a fence
- * orders one step before another, the mutation swaps the two.  parallel.pml tells how threads shut
- * each other out; here a thread that is alone has the turn, and waits for the updates that publish.
+ * orders one step before another, the mutation swaps the two.  A hardware transaction is one step.
+ * parallel.pml tells how threads shut each other out; here a thread that is alone has the turn, and
+ * waits for the updates that publish.
  *
  * Each load is checked by itself, and begins as every other does.  So a reader that may go on or
  * leave after each load has been checked for every sequence of them.
@@ -17,6 +18,7 @@
  * Settings:
  *   -DNB=n         updates that publish beside each other, 2 by default
  *   -DNP=n         updates in place, 1 by default
+ *   -DNH=n         updates in hardware, 0 by default
  *   -DNS=n         snapshots, 1 by default
  *   -DNR=n         of their threads that load, 1 by default
  *   -DNI=n         images for which there is memory, 4 by default
@@ -38,6 +40,7 @@
  *   SAVELATE     an update stores to a line before readers can find its image (INV-SN1)
  *   TORN         readers can find an image before it is whole (INV-SN1)
  *   SAVEDONCE    an update saves no line that has an image for an older snapshot (INV-SN1)
+ *   TRACKEDUNRAISED  an update in hardware leaves the version as it is (INV-SN4)
  *   BEGINBESIDE  a snapshot begins while updates publish (INV-SN2)
  *   NUMBERLATE   a snapshot tells updates its number after it has given the turn (INV-SN2)
  *   HEADFIRST    a reader loads the chain before the word (INV-SN3)
@@ -64,6 +67,9 @@
 #ifndef NP
 #define NP 1
 #endif
+#ifndef NH
+#define NH 0
+#endif
 #ifndef NS
 #define NS 1
 #endif
@@ -73,7 +79,7 @@
 #ifndef NI
 #define NI 4
 #endif
-#define NU (NB + NP)
+#define NU (NB + NP + NH)
 #ifndef W
 #define W 2
 #endif
@@ -435,6 +441,37 @@ proctype beside(byte me)
 	settle()
 }
 
+/* It waits for all that publish (INV-SW4), and leaves no version of its own. */
+proctype hardware(byte me)
+{
+	byte lines, k, i;
+	atomic {
+		!alone && publishing == 0 -> choose(lines);
+		do
+		:: k < W ->
+			if
+			:: IN(lines, k) && newest != 0 && NUMBER(head[k]) < newest ->
+#ifndef TRACKEDUNRAISED
+				stamp[STAMP(k)] =
+					(stamp[STAMP(k)] < newest_last -> newest_last : stamp[STAMP(k)]);
+#endif
+				do
+				:: used_by[i] != 0 -> i++
+				:: else -> break
+				od;
+				used_by[i] = newest; saved[i] = word[k]; older[i] = head[k];
+				head[k] = LINK(newest, i);
+				i = 0
+			:: else
+			fi;
+			word[k] = (IN(lines, k) -> me + 1 : word[k]);
+			k++
+		:: else -> break
+		od;
+		k = 0; lines = 0
+	}
+}
+
 proctype in_place(byte me)
 {
 	byte lines, d, k, n, i, o, x, old[W];
@@ -565,7 +602,8 @@ proctype snapshot(byte me)
 		fi;
 #endif
 		do
-		:: NUMBER(link) >= MINE -> atomic { s = link; link = older[IMAGE(s)] }
+		:: NUMBER(link) >= MINE && (s == 0 || NUMBER(link) < NUMBER(s)) ->
+			atomic { s = link; link = older[IMAGE(s)] }
 		:: else -> break
 		od;
 		if
@@ -620,7 +658,8 @@ init {
 		byte u;
 		do
 		:: u < NB -> run beside(u); u++
-		:: u >= NB && u < NU -> run in_place(u); u++
+		:: u >= NB && u < NB + NP -> run in_place(u); u++
+		:: u >= NB + NP && u < NU -> run hardware(u); u++
 		:: else -> u = 0; break
 		od;
 		do
