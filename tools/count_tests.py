@@ -1,15 +1,42 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Print "passed failed skipped" for a JUnit file written by meson."""
-import sys
+"""Print "passed failed skipped" for a JUnit file written by meson, or each failed case with what it
+reported, of which a long log has only the end."""
+import argparse
 import xml.etree.ElementTree as xml
 
-passed = failed = skipped = 0
-for case in xml.parse(sys.argv[1]).iter("testcase"):
-    if case.find("failure") is not None or case.find("error") is not None:
-        failed += 1
-    elif case.find("skipped") is not None or case.get("status") in ("notrun", "SKIP"):
-        skipped += 1
-    else:
-        passed += 1
-print(passed, failed, skipped)
+LINES = 20  # of a failed case's report
+
+
+def report(case: xml.Element) -> str:
+    """What a failed case says of itself, or an empty string: it has not failed."""
+    bad = [part for part in case if part.tag in ("failure", "error")]
+    if not bad:
+        return ""
+    said = "\n".join(part.text or part.get("message") or "" for part in bad).strip()
+    lines = said.splitlines()[:LINES]
+    return "\n".join([f"{case.get('classname')}.{case.get('name')}"] + [f"    {x}" for x in lines])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", metavar="FILE", help="JUnit's XML")
+    parser.add_argument("--failed", action="store_true", help="print the failed cases")
+    arguments = parser.parse_args()
+    passed = failed = skipped = 0
+    for case in xml.parse(arguments.file).iter("testcase"):
+        said = report(case)
+        if said:
+            failed += 1
+            if arguments.failed:
+                print(said)
+        elif case.find("skipped") is not None or case.get("status") in ("notrun", "SKIP"):
+            skipped += 1
+        else:
+            passed += 1
+    if not arguments.failed:
+        print(passed, failed, skipped)
+
+
+if __name__ == "__main__":
+    main()
