@@ -481,10 +481,10 @@ void images_save_record(struct fur_thread *t, bool stamped)
 	redo_visit(t->update.log, t->durability, save_place, &to);
 }
 
-/* Save the line in hardware.  The image, its place in the chain, and the version become visible with
- * the update's stores, so no fence orders them.  If a publication saves or holds the line
- * meanwhile, one of us aborts: it changes what we have looked at, or it is active, and we wait for
- * it (INV-SW4).  False: the thread needs another segment. */
+/* Save the line in hardware.  The image, its place in the chain, and the version become visible
+ * with the update's stores, so no fence orders them.  A publication that holds the line's stamp, or
+ * saves the line, changes what we have looked at, and so aborts us; or it has done so before, and
+ * we wait for it when we commit (INV-SW4).  False: the thread needs another segment. */
 static bool save_line_tracked(struct fur_thread *t, uint64_t number, uint64_t line)
 {
 	struct images *m = t->engine->images;
