@@ -25,15 +25,17 @@
 static int await_durable(struct engine *e, const struct fur_snapshot *s)
 {
 	struct durability *d = e->durability;
-	/* The updates up to `last` have announced themselves before the instant (plant:
+	/* The updates that the snapshot shows have announced themselves before the instant (plant:
 	 * snapshot-not-durable). */
-	if (updates_run_in(e) != SOFTWARE) /* they may have drawn a later one */
+	if (updates_run_in(e) != SOFTWARE) /* they may draw after the instant */
 		nondurable_wait_announced(d);
 	else
 		nondurable_wait_upto(d, s->last);
 	images_settled(e, s);
-	/* The wait's light fence orders it before this (INV-AS2). */
-	int error = async_pending(d) ? async_wait(d, s->last + 1) : 0;
+	/* All that are late, not those up to `last`: one in hardware may have drawn a later durTS
+	 * (plant: snapshot-hardware-late).  The wait's light fence orders the load of the newest
+	 * after it (INV-AS2). */
+	int error = async_wait_all(d);
 	return error ? error : durability_check_read(d);
 }
 
