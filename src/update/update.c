@@ -171,9 +171,6 @@ static int begin_hardware(struct fur_thread *t)
 				return error;
 			break;
 		}
-		/* Readers may be long and many: then this loop takes milliseconds. */
-		if (t->engine->switches)
-			updates_learn_early(t);
 	}
 	return begin_without_hardware(t);
 }

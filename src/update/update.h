@@ -48,8 +48,6 @@ void updates_to_hardware(struct engine *e);
 /* The thread's update has committed, and ended: learn what it has lost, and move updates if that
  * pays.  For heaps that choose (engine.switches). */
 void updates_learn(struct fur_thread *t);
-/* The same after an attempt in hardware that has aborted.  The update may go on in software. */
-void updates_learn_early(struct fur_thread *t);
 
 /* The steps of a read-only transaction (reading.c). */
 /* `claim`: if updates are in, let readers in instead.  False: updates are in, and `claim` is not
