@@ -93,6 +93,7 @@ void dset_draw(struct durability *d, struct commit *c)
 	/* INV-D4: without this wait an update of D could draw a later durTS than ours, and recovery
 	 * would reach our marker first (plant: no-slot-wait). */
 	nondurable_wait_drawn(d, &c->dset);
+	FUR_POINT(durts__draws);
 	ring_draw(d, c);
 	nondurable_publish(d, c);
 	FUR_POINT(durts__drawn);
