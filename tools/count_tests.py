@@ -5,7 +5,7 @@ reported, of which a long log has only the end."""
 import argparse
 import xml.etree.ElementTree as xml
 
-LINES = 20  # of a failed case's report
+LINES = 40  # of a failed case: the first of its report, or the last that it has printed
 
 
 def report(case: xml.Element) -> str:
@@ -14,7 +14,8 @@ def report(case: xml.Element) -> str:
     if not bad:
         return ""
     said = "\n".join(part.text or part.get("message") or "" for part in bad).strip()
-    lines = said.splitlines()[:LINES]
+    printed = "\n".join(case.findtext(name, "") for name in ("system-out", "system-err")).strip()
+    lines = said.splitlines()[:LINES] or printed.splitlines()[-LINES:]
     return "\n".join([f"{case.get('classname')}.{case.get('name')}"] + [f"    {x}" for x in lines])
 
 

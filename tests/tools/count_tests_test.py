@@ -16,6 +16,10 @@ CASES = """<testsuites><testsuite name="unit">
 <failure message="heap_test.cpp:7&#x0A;Expected equality">heap_test.cpp:7
 Expected equality</failure></testcase>
 <testcase classname="libfur" name="Crashes"><error message="killed by SIGSEGV" /></testcase>
+<testcase classname="libfur" name="binding"><failure />
+<system-out>first
+assertion failed
+</system-out></testcase>
 </testsuite></testsuites>"""
 
 
@@ -33,13 +37,14 @@ def run(*options: str) -> str:
 
 class CountTests(unittest.TestCase):
     def test_counts(self) -> None:
-        self.assertEqual(run(), "1 2 2\n")
+        self.assertEqual(run(), "1 3 2\n")
 
     def test_prints_each_failed_case_and_its_report(self) -> None:
         self.assertEqual(
             run("--failed"),
             "Heap.Closes\n    heap_test.cpp:7\n    Expected equality\n"
-            "libfur.Crashes\n    killed by SIGSEGV\n",
+            "libfur.Crashes\n    killed by SIGSEGV\n"
+            "libfur.binding\n    first\n    assertion failed\n",
         )
 
 
