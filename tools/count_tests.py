@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Print "passed failed skipped" for a JUnit file written by meson, or each failed case with what it
-reported, of which a long log has only the end."""
+"""Print "passed failed skipped" for a JUnit file written by meson; or print each failed case and
+what it reports."""
 import argparse
 import xml.etree.ElementTree as xml
 

@@ -25,7 +25,9 @@
  *            since the snapshot began, and the reader need not look at the chain.  So an update
  *            that stores past the stamps sets the version to `last` of the newest snapshot, when
  *            all updates up to that are settled, or late: the version then hides none that a reader
- *            of the line must wait for (INV-DV1).
+ *            of the line must wait for (INV-DV1).  An update in hardware does not wait for them:
+ *            while it can commit, no transaction tells by versions from whom it has read
+ *            (INV-UR3).
  *   INV-SN5  What a snapshot shows is durable before fur_snapshot_begin() returns.
  *   INV-SN6  An image is given back when each open snapshot is newer than it, or revoked: at the
  *            latest when the next snapshot begins, or there is no memory for another image.
