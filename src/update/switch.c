@@ -10,6 +10,8 @@
  * Way 14, updates move:
  *
  *     updates_learn()           after each update: counts what it has lost
+ *     updates_learn_early()     before an attempt, if the update has lost much: beside readers that
+ *                               are long and many it may take milliseconds to commit
  *       updates_to_software()   takes the turn, and changes `updates`, which aborts all hardware
  *                               updates; then waits until those that have committed are durable
  *       updates_to_hardware()   takes the turn, and changes `updates`
@@ -36,7 +38,8 @@ enum {
 	/* Updates stay in software for this many times as long as a report took; twice as long
 	 * after each trial of hardware that has lost too much again. */
 	SOFTWARE_REPORTS = 16,
-	MOST_DOUBLINGS = 8
+	MOST_DOUBLINGS = 8,
+	LONG_NS = 100000 /* what an update has lost that reports before its next attempt */
 };
 /* Then `until` is past, or is from before the clock wrapped around. */
 #define MOST_NS UINT64_C(60000000000)
@@ -100,7 +103,8 @@ static void decide(struct engine *e, uint64_t now)
 	updates_to_software(e);
 }
 
-static void report(struct fur_thread *t)
+/* `at_once`: need no reports of others. */
+static void report(struct fur_thread *t, bool at_once)
 {
 	struct losses *l = &t->engine->losses;
 	struct policy *p = &t->policy;
@@ -112,8 +116,21 @@ static void report(struct fur_thread *t)
 		return;
 	arch_fetch_add(&l->lost, lost);
 	arch_fetch_add(&l->of, now - began);
-	if ((arch_fetch_add(&l->reports, 1) + 1) % REPORTS == 0)
+	if ((arch_fetch_add(&l->reports, 1) + 1) % REPORTS == 0 || at_once)
 		decide(t->engine, now);
+}
+
+bool updates_learn_early(struct fur_thread *t)
+{
+	struct policy *p = &t->policy;
+	const uint64_t lost = t->attempt_began - p->first_attempt;
+	if (likely(lost < arch_ns_to_ticks(LONG_NS)))
+		return false;
+	p->lost += lost;
+	p->report_began = p->report_began ? p->report_began : p->first_attempt;
+	p->first_attempt = t->attempt_began;
+	report(t, true);
+	return updates_run_in(t->engine) != HARDWARE;
 }
 
 void updates_learn(struct fur_thread *t)
@@ -132,5 +149,5 @@ void updates_learn(struct fur_thread *t)
 		p->lost += t->attempt_began - p->first_attempt + t->window.waited;
 	p->first_attempt = 0;
 	if (++p->reported >= REPORT_EVERY)
-		report(t);
+		report(t, false);
 }
