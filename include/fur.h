@@ -154,6 +154,11 @@ enum fur_error {
 	FUR_EFORK = -20, /* this process is a child of fork(), and has only a copy of the heap */
 	FUR_EREADONLY = -21, /* the heap is open read-only: fur_open_copy(), fur_scan() */
 	FUR_ETOOOLD = -22,   /* libfur could not keep what the snapshot shows any longer */
+	FUR_EBEHIND = -23,   /* the shipping log acknowledges nothing: try again */
+	FUR_EFENCED = -24,   /* another heap has taken this one's place in the shipping log */
+	/* What the transaction has stored and read is durable here, and not acknowledged: a
+	 * fail-over may lose it.  An update is not rolled back */
+	FUR_EINDOUBT = -25,
 };
 
 /* fur_strerror - one short line for an error code.

@@ -5,7 +5,7 @@
  */
 #include "api/heap.h"
 #include "base/error.h"
-#include "durability/async.h"
+#include "durability/ship.h"
 #include "stm/images.h"
 
 #include <stdio.h>
@@ -33,10 +33,14 @@ static bool heap_in_use(struct fur_heap *heap)
 static int replay_rest(struct durability *d)
 {
 	struct arch_backoff backoff = {0};
+	struct ship_patience patience = {0};
 	int error = durability_check(d);
 	async_stop(d); /* the replays below make late updates durable */
-	while (!error && ring_tail(d) < ring_next(d))
-		error = durability_replay(d, &backoff);
+	while (!error && ring_tail(d) < ring_next(d)) {
+		error = ship_patience(d, &patience);
+		if (!error)
+			error = durability_replay(d, &backoff);
+	}
 	FUR_ASSERT(error || ring_tail(d) == ring_next(d));
 	if (!error)
 		error = durability_set_state(d, MEDIA_CLOSED);

@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/remedy.h"
 #include "base/system.h"
+#include "durability/ship.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -75,7 +76,8 @@ static int settle_updates(struct durability *d)
 	nondurable_wait_all(d);
 	int error = (int)arch_load(&d->failed);
 	while (!error && ring_tail(d) < ring_next(d))
-		error = durability_replay(d, &backoff);
+		/* No reader shall wait for the shipping log. */
+		error = ship_leashed(d) ? FUR_EBEHIND : durability_replay(d, &backoff);
 	return error;
 }
 
@@ -84,6 +86,8 @@ static void hand_pages_back(struct fur_thread *t, uint64_t pages)
 {
 	struct fur_heap *heap = t->heap;
 	struct page_limit *limit = &heap->page_limit;
+	if (ship_acked(t->durability) < ring_next(t->durability)) /* it would be in vain */
+		return;
 	turn_take(t->engine);
 	/* Software bodies may go on: what they load is the same in the file (INV-P1). */
 	(void)readers_shut_out(t->engine, t->index).met;

@@ -137,6 +137,9 @@ FUR_API const char *fur_strerror(int error)
 	case FUR_EFORK: return "a child of fork() has a copy of the heap only";
 	case FUR_EREADONLY: return "the heap is open read-only";
 	case FUR_ETOOOLD: return "the snapshot is too old";
+	case FUR_EBEHIND: return "the shipping log does not acknowledge";
+	case FUR_EFENCED: return "another heap has taken over";
+	case FUR_EINDOUBT: return "durable here, and not acknowledged";
 	default: return "unknown error code";
 	}
 }

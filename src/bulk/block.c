@@ -8,7 +8,7 @@
 #include "alloc/alloc.h"
 #include "base/error.h"
 #include "bulk/job.h"
-#include "durability/ring.h"
+#include "durability/ship.h"
 #include "media/heap_layout.h"
 #include "stm/images.h"
 
@@ -36,9 +36,13 @@ int bulk_replay_own(struct fur_thread *t)
 	struct durability *d = t->durability;
 	const uint64_t durts = t->update.log->durts;
 	struct arch_backoff backoff = {0};
+	struct ship_patience patience = {0};
 	int error = 0;
-	while (durts && !ring_replayed(d, durts) && !error)
-		error = durability_replay(d, &backoff);
+	while (durts && !ring_replayed(d, durts) && !error) {
+		error = ship_patience(d, &patience);
+		if (!error)
+			error = durability_replay(d, &backoff);
+	}
 	return error;
 }
 

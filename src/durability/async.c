@@ -6,6 +6,7 @@
 #include "base/event.h"
 #include "base/probe.h"
 #include "durability/nondurable.h"
+#include "durability/ship.h"
 
 #include <stdlib.h>
 
@@ -105,6 +106,7 @@ static int flush(struct durability *d)
 		write_back_markers(d, from, most, &end);
 	if (!error && end > from)
 		error = pm_drain(&d->pm);
+	ship_call(d);
 	if (error)
 		durability_fail(d, error);
 	/* An update that could not become durable has left nondurable[] after it set `failed`

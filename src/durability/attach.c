@@ -5,9 +5,23 @@
 #include "base/memory.h"
 #include "durability/async.h"
 #include "file/heap_file.h"
+#include "media/ship_page.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { PATIENCE_NS = 1000000000 };
+
+static int attach_ship_page(struct durability *d)
+{
+	struct media_ship ship;
+	if (media_ship_read(d->super, d->words, &ship))
+		return fur_fail(FUR_ECORRUPT, "both copies of the ship page are damaged: "
+		                              "restore the file from a copy");
+	d->ship = (struct shipping){
+	        .on = ship.role == MEDIA_PRIMARY, .patience_ns = 10 * (uint64_t)PATIENCE_NS};
+	return 0;
+}
 
 int durability_attach(struct durability *d, const struct heap_file *file,
         const struct fur_options *options, char *reason, size_t reason_bytes)
@@ -46,6 +60,8 @@ int durability_attach(struct durability *d, const struct heap_file *file,
 		        g->max_threads);
 	if (!error)
 		error = heap_tail(file, &tail);
+	if (!error)
+		error = attach_ship_page(d);
 	ring_restart(d, tail);
 	if (error)
 		durability_detach(d);

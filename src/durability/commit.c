@@ -18,6 +18,7 @@
 #include "durability/async.h"
 #include "durability/dset.h"
 #include "durability/nondurable.h"
+#include "durability/ship.h"
 
 #include <string.h>
 
@@ -138,6 +139,14 @@ static void request_slot(
 	                                 (const uint8_t *)d->words);
 }
 
+/* SYNC: return when the group has made the requested slot durable. */
+static int write_slot(struct durability *d, struct redo_log *log)
+{
+	const int error = failed(d, pm_commit(&d->pm, &log->request));
+	ship_call(d);
+	return error;
+}
+
 /* SYNC: complete the update's slot in DRAM.  A record that does not fit it is written to the log.
  * One sync makes slot and log durable (INV-M3). */
 static int commit_put_slot(struct durability *d, struct commit *c, struct media_marker *marker,
@@ -221,7 +230,7 @@ static int commit_flush(struct durability *d, struct commit *c)
 {
 	struct redo_log *log = &d->redo[c->me];
 	if (pm_writes(&d->pm))
-		return failed(d, pm_commit(&d->pm, &log->request));
+		return write_slot(d, log);
 	if (!c->log_is_out)
 		redo_flush(log, d, log->open_at, log->write_at);
 	pm_flush(&d->pm, durability_marker(d, c->durts), sizeof(struct media_marker));
@@ -297,13 +306,20 @@ static int await_over(struct durability *d, struct commit *c, int error)
 	return error;
 }
 
+/* A late update returns when everything below this durTS is durable, and acknowledged (INV-SH3). */
+static int await_below(struct durability *d, uint64_t durts)
+{
+	const int error = async_wait(d, durts);
+	return error || !ship_replicates(d) ? error : ship_wait(d, durts);
+}
+
 int durability_await(struct durability *d, struct commit *c, int error)
 {
 	if (error)
 		return error;
 	/* Everything below its durTS is durable then, and so are all updates of D (INV-D4). */
 	if (c->late)
-		return await_over(d, c, c->async ? 0 : async_wait(d, c->durts + 1));
+		return await_over(d, c, c->async ? 0 : await_below(d, c->durts + 1));
 	/* 3.  INV-D2: we are durable; now wait for D.  Without the wait a failure could lose an
 	 * update of D, and so ours too, although we had returned. */
 	dset_wait(d, c); /* A1:37 */
@@ -316,6 +332,8 @@ int durability_await(struct durability *d, struct commit *c, int error)
 	 * them (INV-D3), and this load also comes after their leaving (INV-AS2). */
 	if (!error && c->dset.n)
 		error = async_wait_all(d);
+	if (!error && ship_replicates(d)) /* INV-SH3; D has drawn lower durTSs (INV-D4) */
+		error = ship_wait(d, c->durts + 1);
 	return await_over(d, c, error);
 }
 
@@ -327,7 +345,7 @@ static int abort_flush(struct durability *d, struct commit *c, struct media_mark
 	if (pm_writes(&d->pm)) {
 		marker->checksum = media_marker_checksum(d->super, marker, log->written);
 		request_slot(d, c, marker, sizeof *marker);
-		return failed(d, pm_commit(&d->pm, &log->request));
+		return write_slot(d, log);
 	}
 	ring_put_marker(d, marker); /* A1:53 */
 	pm_flush(&d->pm, durability_marker(d, c->durts), sizeof *marker);

@@ -153,6 +153,9 @@ void control_reset(struct durability *d)
 	c->preload.known = 0;
 	for (uint32_t i = 0; i < d->super->max_threads; i++)
 		arch_store(&c->logs[i].tail, 0); /* positions start from 0 in each process */
+	/* Everything is replayed, so it is acknowledged (INV-SH1). */
+	arch_store(&c->ship.acked, ring_tail(d));
+	arch_store32(&c->ship.state, CONTROL_SHIPS_NOT);
 	arch_store_release(&c->tail, ring_tail(d));
 }
 

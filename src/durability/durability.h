@@ -185,6 +185,13 @@ struct events {
 	uint64_t silent_pid, dead_pid;
 };
 
+/* Whether the heap's updates are shipped (ship.h). */
+struct shipping {
+	bool on;
+	bool replicates;      /* transactions return only what is acknowledged (INV-SH3) */
+	uint64_t patience_ns; /* how long a thread waits without an acknowledgement */
+};
+
 /* Late updates (async.h).  Owner: durability/{async,async_threads,room}.c. */
 struct late_updates {
 	/* Above the durTS of each late update that has left nondurable[]; 0: none yet */
@@ -239,6 +246,7 @@ struct durability {
 	/* This process replays for another process; `redo` and `nondurable` mean nothing here. */
 	bool replays_for_worker;
 	bool replayer_was_silent; /* the replayer did not answer the last call */
+	struct shipping ship;
 	/* How many pauses a thread waits for another before it yields and sleeps: many while each
 	 * thread can have a core of its own, few otherwise (tx/crowd.c). */
 	uint32_t spins;

@@ -10,7 +10,7 @@
  */
 #include "base/error.h"
 #include "base/memory.h"
-#include "durability/ring.h"
+#include "durability/ship.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -398,6 +398,7 @@ void redo_flush(struct redo_log *log, struct durability *d, uint64_t start, uint
 int redo_make_room(struct redo_log *log, struct durability *d)
 {
 	struct arch_backoff backoff = {0};
+	struct ship_patience patience = {0};
 	uint64_t tail;
 	/* Read the tail once per iteration, because a replay may move it at any time.  If the test
 	 * below read it again, a replay could have emptied the log in between, and we would refuse
@@ -415,7 +416,9 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 			arch_store_release(&log->tail, log->committed_to);
 			continue;
 		}
-		int error = durability_replay(d, &backoff);
+		int error = ship_patience(d, &patience);
+		if (!error)
+			error = durability_replay(d, &backoff);
 		if (error)
 			return error;
 	}

@@ -2,8 +2,8 @@
  *
  * ring.c - drawing after D, waiting for a slot, writing markers.
  */
-#include "durability/ring.h"
 #include "base/probe.h"
+#include "durability/ship.h"
 
 #include <string.h>
 
@@ -35,4 +35,5 @@ void ring_put_marker(struct durability *d, struct media_marker *marker)
 	marker->checksum = media_marker_checksum(d->super, marker, d->redo[marker->thread].written);
 	memcpy(&place->log_start, &marker->log_start, sizeof *marker - sizeof marker->durts);
 	arch_store_release(&place->durts, marker->durts);
+	ship_call(d);
 }

@@ -2,8 +2,7 @@
  *
  * room.c - make room in ring and logs: replay, or wait for the process that replays.
  */
-#include "durability/async.h"
-#include "durability/ring.h"
+#include "durability/ship.h"
 
 /* Does a fur-replayer serve the heap?  If its lock cannot be read, this process replays: that is
  * safe, because the right to replay has a lock of its own. */
@@ -80,6 +79,10 @@ int durability_replay(struct durability *d, struct arch_backoff *backoff)
 	int error = durability_check(d);
 	if (error)
 		return error;
+	if (ship_leashed(d)) { /* not a replayer that is silent */
+		ship_rest(d);
+		return 0;
+	}
 	if (pthread_mutex_trylock(&d->replaying)) {
 		arch_store(&d->room_wanted, 1);
 		arch_backoff(backoff);

@@ -101,6 +101,16 @@ FUR_MUST_USE int heap_finish_resized(struct heap_file *file);
 FUR_MUST_USE int heap_replace(
         struct heap_file *file, const struct heap_file *original, const char *path);
 
+/* ------------------------------------------------------- shipping (ship_page.c) */
+
+/* Write the ship page (media/ship_page.h), durably; completes sequence and checksum.  The caller
+ * has the worker's lock, or ships for the worker.  The first page makes the file one that older
+ * libraries refuse.  Sets file->geometry.
+ * Errors: FUR_EVERSION (version 1); FUR_EBUSY: the role changes, and the heap is not closed;
+ *         FUR_EINVAL: the ring is too short for its threads; FUR_ENOSPC, FUR_ESYS. */
+struct media_ship;
+FUR_MUST_USE int heap_write_ship_page(struct heap_file *file, struct media_ship *ship);
+
 /* -------------------------------------------- opening and mapping (heap_file.c) */
 
 /* Open a file, check it, lock it, and map it shared.  If it is locked, fill its holes first.

@@ -30,6 +30,26 @@ struct control_log {
 	uint64_t tail ARCH_PADDED;
 };
 
+/* Does a process ship the updates of the open heap? */
+enum control_shipping {
+	CONTROL_SHIPS_NOT, /* none has said so since the heap was opened */
+	CONTROL_SHIPS,
+	CONTROL_FENCED /* another machine's heap has taken over: what is not acknowledged is lost */
+};
+
+/* What a working process shares with the process that ships its updates (durability/ship.h).  Zero
+ * in a file of an older library.  Owner: durability/ship.c. */
+struct control_ship {
+	/* The shipping log has acknowledged every update below this durTS; replays stop here */
+	uint64_t acked;
+	uint32_t state; /* enum control_shipping */
+	/* Shared events (base/event.h): `acked` or `state` has changed */
+	uint32_t moved;
+	/* A call of the shipper, which sleeps on it */
+	uint32_t calls ARCH_PADDED;
+	uint32_t asleep; /* 1: the next update calls the shipper */
+};
+
 /* What a working process and its replayer share.  Owner: durability/control.c. */
 struct control {
 	uint64_t tail; /* first durTS not replayed */
@@ -53,12 +73,15 @@ struct control {
 	uint64_t replays ARCH_PADDED;
 	uint64_t replayed_updates, replayed_entries;
 	/* Zero in a file of an older library.  libfur leaves it alone; lab/operators uses it. */
-	uint8_t gap[4096 - 512 - 64] ARCH_PADDED;
+	uint8_t gap[3712 - 512] ARCH_PADDED;
+	struct control_ship ship;
+	uint8_t gap2[4096 - 64 - 3712 - sizeof(struct control_ship)];
 	struct control_preload preload __attribute__((aligned(64))); /* Owner: replay/preload.c. */
 	/* [max_threads].  Owners: durability/control.c, replay/replay.c. */
 	struct control_log logs[];
 };
 _Static_assert(offsetof(struct control, gap) == 512, "older files have zeros there");
+_Static_assert(offsetof(struct control, ship) == 3712, "shippers of other versions look there");
 _Static_assert(
         offsetof(struct control, preload) == 4096 - 64, "replayers of other versions look there");
 _Static_assert(offsetof(struct control, logs) == 4096, "CONTROL_BYTES relies on it");

@@ -64,9 +64,11 @@ static inline int media_slot_bytes_known(uint32_t bytes)
 #define MEDIA_OPEN_ASYNC UINT64_C(0x0de4d11a59ac0bee)
 
 /* Features of a file that a library must know to open it. */
-#define MEDIA_GROWS    UINT64_C(1)                  /* media_super.grown counts */
-#define MEDIA_STOCKS   UINT64_C(2)                  /* media_more.stocks counts */
-#define MEDIA_FEATURES (MEDIA_GROWS | MEDIA_STOCKS) /* that this library knows */
+#define MEDIA_GROWS  UINT64_C(1) /* media_super.grown counts */
+#define MEDIA_STOCKS UINT64_C(2) /* media_more.stocks counts */
+#define MEDIA_SHIPS  UINT64_C(4) /* the ship page counts: media/ship_page.h */
+/* Those that this library knows. */
+#define MEDIA_FEATURES (MEDIA_GROWS | MEDIA_STOCKS | MEDIA_SHIPS)
 
 /* What came after the first files of version 2.  All zero: none of it. */
 struct media_more {

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/remedy.h"
 #include "base/system.h"
-#include "durability/ring.h"
+#include "durability/ship.h"
 
 #include <errno.h>
 #include <string.h>
@@ -129,6 +129,9 @@ static int write_super(struct backup *b)
 	if (b->d->copy_error)
 		return fail_copy_grow(b);
 	memcpy(s, b->d->super, offsetof(struct media_super, grown));
+	/* A copy has no role, and its ship page is empty. */
+	s->more.features &= ~MEDIA_SHIPS;
+	s->more.checksum = s->more.features ? media_more_checksum(s) : 0;
 	for (int k = 0; k < 2 && media_grows(b->d->super); k++)
 		s->grown[k][0] = media_tail_encode(b->d->copy_bytes / MEDIA_PAGE_BYTES);
 	s->logs = media_tail_encode(0);
@@ -142,13 +145,18 @@ static int write_super(struct backup *b)
 static int copy_all(struct backup *b)
 {
 	struct arch_backoff backoff = {0};
+	struct ship_patience patience = {0};
 	int error = 0;
 	while (!error && b->d->copied < b->d->super->heap_bytes)
 		error = backup_step(b, copy_piece);
 	while (!error && ring_tail(b->d) < b->last) {
 		uint64_t before = ring_tail(b->d);
-		error = backup_step(b, replay_to_last);
-		if (ring_tail(b->d) == before)
+		error = ship_patience(b->d, &patience);
+		if (!error)
+			error = backup_step(b, replay_to_last);
+		if (ship_leashed(b->d))
+			ship_rest(b->d);
+		else if (ring_tail(b->d) == before)
 			arch_backoff(&backoff);
 	}
 	return error ? error : backup_step(b, write_super);

@@ -45,6 +45,7 @@
 #include "base/probe.h"
 #include "durability/async.h"
 #include "durability/nondurable.h"
+#include "durability/ship.h"
 #include "file/heap_file.h"
 #include "media/heap_layout.h"
 #include "replay/apply.h"
@@ -450,6 +451,10 @@ int replay_unless_closed(struct durability *d, struct replay_result *result, boo
 {
 	memset(result, 0, sizeof *result);
 	*recovered = d->words->state != MEDIA_CLOSED;
+	if (*recovered && d->ship.on) /* INV-SH4 */
+		return fur_fail(FUR_EBUSY,
+		        "the heap's updates are shipped, and the program that had it open has "
+		        "ended: fur-ship recovers it, together with the shipping log");
 	return *recovered ? replay_recover(d, result) : replay_check_closed(d);
 }
 
@@ -508,6 +513,8 @@ static int find_settled_end(struct durability *d, uint64_t tail, uint64_t most_b
 	uint64_t at = tail, most = tail + d->super->ring_slots;
 	if (!d->replays_for_worker && ring_next(d) < most)
 		most = ring_next(d);
+	if (ship_acked(d) < most) /* INV-SH1 (plant: ship-no-leash) */
+		most = ship_acked(d);
 	struct preload preload;
 	preload_begin(&preload, d, PRELOAD_READS, at, true);
 	for (; at < most && *log_bytes < most_bytes; at++) {

@@ -27,6 +27,7 @@
 #include "base/event.h"
 #include "base/remedy.h"
 #include "base/thread.h"
+#include "durability/ship.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -193,8 +194,11 @@ static int server_turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 static void server_sleep(struct server *s, uint32_t ticket)
 {
 	struct control *c = s->d.control;
-	arch_store_release(
-	        &c->wake_at, ring_tail(&s->d) + s->d.super->ring_slots / CONTROL_WAKE_PART);
+	uint64_t wake_at = ring_tail(&s->d) + s->d.super->ring_slots / CONTROL_WAKE_PART;
+	/* The shipper calls us when we may replay that much (INV-SH1): updates need not. */
+	if (ship_acked(&s->d) < wake_at)
+		wake_at = CONTROL_AWAKE;
+	arch_store_release(&c->wake_at, wake_at);
 	if (!arch_load32_acquire(&s->stopping))
 		event_wait_shared(&c->calls, ticket, 0);
 	arch_store_release(&c->wake_at, CONTROL_AWAKE);

@@ -4,7 +4,7 @@
  */
 #include "update/fresh.h"
 #include "durability/nondurable.h"
-#include "durability/ring.h"
+#include "durability/ship.h"
 #include "stm/images.h"
 #include "update/update.h"
 
@@ -21,15 +21,18 @@ enum {
 
 /* INV-FM2.  Are all updates replayed that have given back runs of chunks?  If not, replay until
  * they are, if that is wanted.  *tail: the tail is there at least (INV-FM5).
- * Errors: FUR_EBUSY: they are not; those of durability_replay(). */
+ * Errors: FUR_EBUSY: they are not; those of ship_patience() and durability_replay(). */
 static int settle_given(struct fur_thread *t, bool replay, uint64_t *tail)
 {
 	struct durability *d = t->durability;
 	struct arch_backoff backoff = {0};
+	struct ship_patience patience = {0};
 	const uint64_t given = durability_runs_freed_upto(d, &t->window.commit);
 	*tail = given ? given : ring_tail(d);
 	while (given && !ring_replayed(d, given - 1)) {
-		int error = replay ? durability_replay(d, &backoff) : FUR_EBUSY;
+		int error = replay ? ship_patience(d, &patience) : FUR_EBUSY;
+		if (!error)
+			error = durability_replay(d, &backoff);
 		if (error)
 			return error;
 	}

@@ -12,10 +12,10 @@
  *       nondurable_collect()  collects D
  *       reader_leave()        leaves active[]
  *       nondurable_wait()     waits for D, which is nearly always empty
- *       async_wait_all()      waits for late updates, if there are any
+ *       durability_wait_visible()  waits for late updates, if there are any
  */
 #include "base/error.h"
-#include "durability/async.h"
+#include "durability/ship.h"
 #include "update/in_place.h"
 
 static struct fur_thread *thread_of(fur_ro *ro)
@@ -142,7 +142,7 @@ FUR_API int fur_end_ro(fur_ro *ro, fur_ticket *ticket)
 			stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], arch_ticks() - ended);
 	}
 	/* active_leave() has ordered the scan before this (INV-AS1). */
-	int error = async_wait_all(t->durability);
+	int error = durability_wait_visible(t->durability);
 	return error ? error : durability_check_read(t->durability);
 }
 
@@ -179,7 +179,8 @@ static int wait_for_reads(struct fur_thread *t)
 	 * transaction has read could fail, and leave nondurable[], between the two, and we would
 	 * not notice. */
 	arch_fence_light();
-	int error = async_wait_all(t->durability); /* INV-AS2: the fence is also for this */
+	int error =
+	        durability_wait_visible(t->durability); /* INV-AS2: the fence is also for this */
 	if (!error)
 		error = durability_check_read(t->durability);
 	if (!error)

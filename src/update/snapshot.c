@@ -17,7 +17,7 @@
  */
 #include "base/error.h"
 #include "base/struct.h"
-#include "durability/async.h"
+#include "durability/ship.h"
 #include "stm/images.h"
 #include "update/update.h"
 
@@ -35,7 +35,7 @@ static int await_durable(struct engine *e, const struct fur_snapshot *s)
 	/* All that are late, not those up to `last`: one in hardware may have drawn a later durTS
 	 * (plant: snapshot-hardware-late).  The wait's light fence orders the load of the newest
 	 * after it (INV-AS2). */
-	int error = async_wait_all(d);
+	int error = durability_wait_visible(d);
 	return error ? error : durability_check_read(d);
 }
 

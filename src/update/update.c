@@ -22,6 +22,7 @@
  */
 #include "base/error.h"
 #include "base/probe.h"
+#include "durability/ship.h"
 #include "htm/htm.h"
 #include "htm/policy.h"
 #include "stm/images.h"
@@ -216,6 +217,8 @@ int update_begin(struct fur_thread *t, struct fur_update **update)
 	int error;
 	if (unlikely(arch_load(&t->durability->failed) != 0))
 		return begin_refused(&t->update, update, tx_refuse(t->engine));
+	if ((error = ship_admit(t->durability, t->index))) /* INV-SH5 */
+		return begin_refused(&t->update, update, error);
 	begin_open(t, update);
 	error = updates_run_in(t->engine) != HARDWARE ? begin_without_hardware(t)
 	                                              : begin_hardware(t);
@@ -228,6 +231,9 @@ static int open_serial(struct fur_thread *t, struct fur_update **update)
 		return begin_refused(&t->update, update, tx_refuse(t->engine));
 	if (unlikely(t->engine->read_only))
 		return begin_refused(&t->update, update, fail_read_only());
+	const int error = ship_admit(t->durability, t->index);
+	if (error)
+		return begin_refused(&t->update, update, error);
 	t->software.repeatable = false;
 	t->window.commit.async = false;
 	begin_open(t, update);

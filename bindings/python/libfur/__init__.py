@@ -328,6 +328,9 @@ class Code(enum.IntEnum):
     EFORK = -20  # in a child of fork()
     EREADONLY = -21  # the heap is open read-only
     ETOOOLD = -22  # libfur could not keep what a snapshot shows
+    EBEHIND = -23  # the shipping log acknowledges nothing
+    EFENCED = -24  # another heap has taken over
+    EINDOUBT = -25  # durable here, and not acknowledged
 
 
 class Error(Exception):

@@ -125,6 +125,12 @@ pub mod code {
     pub const EREADONLY: i32 = -21;
     /// libfur could not keep what a snapshot shows.
     pub const ETOOOLD: i32 = -22;
+    /// The shipping log acknowledges nothing.
+    pub const EBEHIND: i32 = -23;
+    /// Another heap has taken over.
+    pub const EFENCED: i32 = -24;
+    /// Durable here, and not acknowledged.
+    pub const EINDOUBT: i32 = -25;
 }
 
 /// A function of libfur has failed.
@@ -1085,7 +1091,7 @@ mod tests {
                 $(here.push(format!("FUR_{} {}", stringify!($name), code::$name));)*
             };
         }
-        codes!(EINVAL ESYS ENOENT EEXIST ENOTHEAP EVERSION ECORRUPT EBUSY EADDRESS ENOSPC ETHREADS ENESTED ENOTX ERANGE ETOOBIG EABORTED EIO ENOMEM EFREE EFORK EREADONLY ETOOOLD);
+        codes!(EINVAL ESYS ENOENT EEXIST ENOTHEAP EVERSION ECORRUPT EBUSY EADDRESS ENOSPC ETHREADS ENESTED ENOTX ERANGE ETOOBIG EABORTED EIO ENOMEM EFREE EFORK EREADONLY ETOOOLD EBEHIND EFENCED EINDOUBT);
         here.push(format!("FUR_OPEN_OR_CREATE {}", sys::FUR_OPEN_OR_CREATE));
         here.push(format!("info.heap_bytes {}", std::mem::offset_of!(sys::fur_info, heap_bytes)));
         here.push(format!("FUR_PM_SYNC {}", Pm::Sync as c_int));

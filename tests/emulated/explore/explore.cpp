@@ -77,6 +77,9 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.flag("--snapshots", o.snapshots,
 	        "libfur: many read-only transactions read in snapshots, which may be revoked");
 	line.flag("--moves", o.moves, "libfur: threads move updates between hardware and software");
+	line.flag("--ships", o.ships,
+	        "libfur: a shipper beside the working process, which returns only what the "
+	        "shipping log has; after a power failure, also check what a fail-over would use");
 	line.option("--plant", o.plant, "a planted bug; 'list' names them");
 	line.option("--isolation", o.isolation,
 	        "isolation that the oracle checks: opacity, snapshot; default: that of --tm");
@@ -175,6 +178,10 @@ std::string mistake_in(Options &o)
 		return "--workload " + o.workload + " is for libfur: use --tm fur-opacity";
 	if (o.any && o.tm.rfind("fur-", 0) != 0)
 		return "--any is for libfur: use --tm fur-opacity";
+	if (o.ships && (o.tm.rfind("fur-", 0) != 0 || o.tm == "fur-paper"))
+		return "--ships is for libfur: use --tm fur-opacity";
+	if (o.ships && o.threads > 6) /* heap_write_ship_page(): 8 slots for each */
+		return "--ships: the ring is made for 6 --threads";
 	if (!o.plant.empty() && !known_plant(o.plant))
 		return "--plant " + o.plant + ": see --plant list";
 	return mistake_in_order(o);

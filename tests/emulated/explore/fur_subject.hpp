@@ -9,6 +9,7 @@
 #include "internals.hpp"
 #include "recorded.hpp"
 #include "run.hpp"
+#include "shipping.hpp"
 
 #include <atomic>
 #include <fcntl.h>
@@ -61,6 +62,13 @@ public:
 		/* Few records as there are, let bulk updates pass over them again and again. */
 		if (run.seed % 2)
 			heap_->engine.bulk.commit_may_map = 0;
+		if (heap_->durability.ship.on) {
+			heap_->durability.ship.replicates = true;
+			unseen([&] {
+				shipping_log.start(heap_->durability);
+				return 0;
+			});
+		}
 	}
 	~Fur()
 	{
@@ -343,6 +351,43 @@ public:
 				heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAYER);
 			nap(turns);
 		}
+	}
+	/* Ships as fur-ship does, to a log that answers late.  Ends when it has all. */
+	void act_as_shipper(const std::atomic<bool> &over)
+	{
+		enum { MOST_UPDATES = 8, SLEEP_NS = 2000 };
+		const Beside beside(heap_->durability);
+		durability *d = beside.d.get();
+		Random random{run.seed * 31 + 7};
+		uint64_t shipped = ship_acked(d);
+		ship_begin(d);
+		for (;;) {
+			const uint64_t most = shipped + 1 + random.below(MOST_UPDATES);
+			uint64_t end = shipped;
+			media_marker marker;
+			while (end < most && ship_read(d, end, &marker) == 0)
+				end++;
+			if (end > shipped) {
+				unseen([&] {
+					shipping_log.append(*d, shipped, end);
+					return 0;
+				});
+				nap(random.next());
+				ship_acknowledge(d, shipped = end);
+			} else if (over && shipped == ring_next(&heap_->durability)) {
+				return;
+			} else {
+				ship_await_updates(d, shipped, SLEEP_NS);
+			}
+		}
+	}
+	static void make_primary(const std::string &path)
+	{
+		ShippingLog::make_primary(path);
+	}
+	static void drop_role(const std::string &path)
+	{
+		ShippingLog::drop_role(path);
 	}
 #ifdef FUR_LAB
 	void act_as_operator(const std::atomic<bool> &over)

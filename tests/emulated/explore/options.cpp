@@ -48,6 +48,8 @@ std::string repeat_command(const Options &o, uint64_t seed, uint64_t crash_at)
 		c += " --snapshots";
 	if (o.moves)
 		c += " --moves";
+	if (o.ships)
+		c += " --ships";
 	if (!o.order.empty())
 		c += " --order '" + o.order + "'";
 	return c;

@@ -124,8 +124,8 @@ static emu_end simulate(const System &system, const Plan &plan, uint64_t seed)
 	return emu_run(machine, &options, system.simulate, nullptr);
 }
 
-static std::string judge(
-        const Options &o, const System &system, emu_end end, const std::string &path)
+static std::string judge(const Options &o, const System &system, emu_end end,
+        const std::string &heap, const std::string &path)
 {
 	if (end == EMU_DEADLOCK)
 		return "every thread waits for another: a deadlock";
@@ -143,18 +143,22 @@ static std::string judge(
 	 * a copy, for this process still has the file open, and locked. */
 	system.unmap(o);
 	fs::copy_file(path, path + ".image", fs::copy_options::overwrite_existing);
-	return system.check_recovered(o, path + ".image", true);
+	if (o.ships) /* also makes a heap of the image that is recovered without the log */
+		wrong = system.check_shipped(o, heap, path + ".image");
+	return wrong.empty() ? system.check_recovered(o, path + ".image", true) : wrong;
 }
 
 Outcome run_seed(const Options &o, const System &system, const Plan &plan, uint64_t seed,
         const std::string &heap, const std::string &path)
 {
 	fs::copy_file(heap, path, fs::copy_options::overwrite_existing);
+	if (o.ships)
+		system.make_primary(path);
 	prepare_run(o, plan, seed, path);
 	attach_oracle();
 	emu_end end = simulate(system, plan, seed);
 	uint64_t accesses = emu_count().accesses;
-	return {judge(o, system, end, path), accesses};
+	return {judge(o, system, end, heap, path), accesses};
 }
 
 } // namespace explore

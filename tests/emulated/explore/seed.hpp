@@ -19,6 +19,10 @@ struct System {
 	void (*simulate)(void *);
 	void (*unmap)(const Options &);
 	std::string (*check_recovered)(const Options &, const std::string &path, bool crashed);
+	/* With --ships: before the run, and after a power failure (shipping.hpp). */
+	void (*make_primary)(const std::string &path);
+	std::string (*check_shipped)(
+	        const Options &, const std::string &initial, const std::string &failed);
 };
 
 struct Outcome {

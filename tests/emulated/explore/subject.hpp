@@ -8,10 +8,12 @@
 #define EXPLORE_SUBJECT_HPP
 
 #include "seed.hpp"
+#include "shipping.hpp"
 #include "worker.hpp"
 
 #include <atomic>
 #include <concepts>
+#include <filesystem>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -71,11 +73,17 @@ void simulate(void *)
 				emu_move(EMU_AGENT);
 				subject.act_as_replayer(over);
 			});
+	std::thread shipper;
+	if constexpr (requires { subject.act_as_shipper(over); })
+		if (run.o->ships)
+			shipper = std::thread([&] { subject.act_as_shipper(over); });
 	for (auto &t : threads)
 		t.join();
 	over = true;
 	if (replayer.joinable())
 		replayer.join();
+	if (shipper.joinable())
+		shipper.join();
 }
 
 /* Not simulated: opens the file, which replays it, and checks the heap.  Nothing, or what is
@@ -100,7 +108,39 @@ std::string check_recovered(const Options &o, const std::string &path, bool cras
 }
 
 template <Subject S>
-constexpr System system_of = {make_heap<S>, simulate<S>, S::unmap, check_recovered<S>};
+void make_primary(const std::string &path)
+{
+	if constexpr (requires { S::make_primary(path); })
+		S::make_primary(path);
+}
+
+/* Checks what a fail-over would use, and drops the role of the failed heap.  Nothing, or what is
+ * wrong. */
+template <Subject S>
+std::string check_shipped(const Options &o, const std::string &initial, const std::string &failed)
+{
+	std::string wrong;
+	if constexpr (requires { S::make_primary(failed); }) {
+		const std::string path = failed + ".shipped";
+		shipping_log.make_standby(initial, path);
+		wrong = check_recovered<S>(o, path, true);
+		if (!wrong.empty())
+			wrong = "on the standby: " + wrong;
+		if (wrong.empty()) {
+			shipping_log.make_old_heap(initial, failed, path);
+			wrong = check_recovered<S>(o, path, true);
+			if (!wrong.empty())
+				wrong = "on the old heap, which follows: " + wrong;
+		}
+		std::filesystem::remove(path);
+		S::drop_role(failed);
+	}
+	return wrong;
+}
+
+template <Subject S>
+constexpr System system_of = {
+        make_heap<S>, simulate<S>, S::unmap, check_recovered<S>, make_primary<S>, check_shipped<S>};
 
 } // namespace explore
 

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * ship.c - see ship.h.
+ *
+ * Way 15, an update is shipped:
+ *
+ *     ship_admit()            the update begins while there is room
+ *     ship_call()             its marker is in the file: calls the shipper, if that sleeps
+ *       ship_read()           the shipper reads marker and record
+ *       ship_acknowledge()    the log has it: the shipper moves `acked`, and wakes
+ *     ship_wait()             the update returns, where libfur returns only what is acknowledged
+ *     find_settled_end()      a replay may take it
+ */
+#include "durability/ship.h"
+#include "base/error.h"
+#include "base/event.h"
+#include "base/probe.h"
+
+/* ------------------------------------------------------------------- waits */
+
+void ship_rest(struct durability *d)
+{
+	struct control_ship *c = &d->control->ship;
+	const uint32_t ticket = event_prepare_shared(&c->moved);
+	if (ship_leashed(d)) /* INV-EV1 */
+		event_wait_shared(&c->moved, ticket, SHIP_REST_NS);
+}
+
+int ship_check_fence(struct durability *d)
+{
+	/* Acquire pairs with the release in ship_fence(): the caller's next load of `acked` finds
+	 * its last value. */
+	if (likely(arch_load32_acquire(&d->control->ship.state) != CONTROL_FENCED))
+		return 0;
+	const int error = fur_fail(FUR_EFENCED,
+	        "another heap has taken this one's place in the shipping log, and has not what "
+	        "this one could not ship: close it, and let it follow the other one");
+	durability_fail(d, error);
+	return error;
+}
+
+int ship_wait_on(struct durability *d, struct ship_patience *p)
+{
+	const uint64_t acked = ship_acked(d), now = arch_now_ns();
+	if (!p->until || acked != p->acked)
+		*p = (struct ship_patience){acked, now + d->ship.patience_ns};
+	return now < p->until ? 0 : FUR_EBEHIND;
+}
+
+static int fail_behind(const struct durability *d)
+{
+	const bool none = arch_load32(&d->control->ship.state) == CONTROL_SHIPS_NOT;
+	return fur_fail(FUR_EBEHIND,
+	        none ? "the heap's updates are shipped, and no process ships them: start fur-ship, "
+	               "and try again"
+	             : "the shipping log acknowledges nothing: see whether fur-ship runs and "
+	               "reaches "
+	               "it, and try again");
+}
+
+int ship_hopes(struct durability *d, struct ship_patience *p)
+{
+	const int error = ship_check_fence(d);
+	if (error)
+		return error;
+	return ship_wait_on(d, p) ? fail_behind(d) : 0;
+}
+
+void ship_call_shipper(struct durability *d)
+{
+	struct control_ship *c = &d->control->ship;
+	/* Full fence: orders our marker before the look at `asleep`.  The shipper sets that, and
+	 * looks at the slot once more.  Without the fence neither might see the other, and the
+	 * update would wait until another one calls. */
+	arch_fence();
+	if (arch_load32(&c->asleep)) {
+		arch_store32(&c->asleep, 0);
+		event_wake_all_shared(&c->calls);
+	}
+}
+
+/* ----------------------------------------------------------------- the shipper */
+
+static void change_state(struct durability *d, enum control_shipping state)
+{
+	/* Release: `acked` before it. */
+	arch_store32_release(&d->control->ship.state, state);
+	event_wake_all_shared(&d->control->ship.moved);
+}
+
+void ship_begin(struct durability *d)
+{
+	change_state(d, CONTROL_SHIPS);
+}
+
+void ship_fence(struct durability *d)
+{
+	change_state(d, CONTROL_FENCED);
+}
+
+int ship_read(const struct durability *d, uint64_t durts, struct media_marker *marker)
+{
+	const struct media_file file = durability_file(d);
+	/* Acquire: orders this load before our loads of the marker's other fields and its record;
+	 * pairs with the release in ring_put_marker(). */
+	if (arch_load_acquire(&durability_marker(d, durts)->durts) != durts)
+		return FUR_EBUSY;
+	*marker = log_read_marker(&file, durts);
+	/* Where commits write by system calls, it may be half written. */
+	return log_marker_valid(&file, marker, durts) ? 0 : FUR_EBUSY;
+}
+
+void ship_acknowledge(struct durability *d, uint64_t durts)
+{
+	struct control *c = d->control;
+	FUR_ASSERT(durts >= arch_load(&c->ship.acked));
+	arch_store_release(&c->ship.acked, durts);
+	FUR_POINT(ship__acknowledged);
+	event_wake_all_shared(&c->ship.moved);
+	/* A replayer sleeps as long as it may replay too little (server_sleep). */
+	if (durts - arch_load_acquire(&c->tail) >= d->super->ring_slots / CONTROL_WAKE_PART)
+		control_call(c);
+}
+
+void ship_await_updates(struct durability *d, uint64_t durts, uint64_t ns)
+{
+	struct control_ship *c = &d->control->ship;
+	const uint32_t ticket = event_prepare_shared(&c->calls);
+	arch_store32(&c->asleep, 1);
+	arch_fence(); /* see ship_call() */
+	if (arch_load_acquire(&durability_marker(d, durts)->durts) != durts)
+		event_wait_shared(&c->calls, ticket, ns);
+	arch_store32(&c->asleep, 0);
+}

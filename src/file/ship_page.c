@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * ship_page.c - heap_write_ship_page(): a heap gets its role, or a later position.
+ */
+#include "media/ship_page.h"
+#include "base/error.h"
+#include "base/remedy.h"
+#include "base/system.h"
+#include "file/heap_file.h"
+
+/* INV-SH5: an update in each thread fits beside what is not acknowledged. */
+enum { LEAST_SLOTS_OF_THREAD = 8 };
+
+static int check_role(const struct heap_file *file, enum media_role role)
+{
+	const struct media_super *s = &file->geometry;
+	if (s->version < 2)
+		return fur_fail(FUR_EVERSION,
+		        "a heap of version 1 cannot be shipped: copy its contents to a new heap");
+	/* Only a closed heap's image has all that the log starts with, or nothing that it lacks. */
+	if (file->super->state != MEDIA_CLOSED)
+		return fur_fail(FUR_EBUSY,
+		        "the heap was not closed: let fur-replayer recover it, and try again");
+	if (role == MEDIA_PRIMARY &&
+	        s->ring_slots < LEAST_SLOTS_OF_THREAD * (uint64_t)s->max_threads)
+		return fur_fail(FUR_EINVAL,
+		        "the ring of %llu slots is too short to ship the updates of %u threads: "
+		        "make it longer, with fur-resize --ring-slots",
+		        (unsigned long long)s->ring_slots, s->max_threads);
+	return 0;
+}
+
+static int write_durably(
+        const struct heap_file *file, const void *from, size_t bytes, uint64_t offset)
+{
+	int error = system_write(file->fd, from, bytes, offset);
+	if (!error)
+		error = system_sync(file->fd);
+	return error ? fail_system(remedy_code(error), CALL_WRITE, error, "the heap is as it was",
+	                       "cannot write the ship page")
+	             : 0;
+}
+
+/* After the page: a file that says that it has one has it.  The bytes lie in one sector, which a
+ * disk writes as a whole. */
+static int add_feature(struct heap_file *file)
+{
+	struct media_super *s = &file->geometry;
+	s->more.features |= MEDIA_SHIPS;
+	s->more.checksum = media_more_checksum(s);
+	return write_durably(file, &s->more, sizeof s->more, offsetof(struct media_super, more));
+}
+
+int heap_write_ship_page(struct heap_file *file, struct media_ship *ship)
+{
+	struct media_ship now;
+	const bool first = !media_ships(&file->geometry);
+	if (media_ship_read(&file->geometry, file->super, &now))
+		return fur_fail(FUR_ECORRUPT, "both copies of the ship page are damaged: "
+		                              "restore the file from a copy");
+	int error = ship->role == now.role ? 0 : check_role(file, (enum media_role)ship->role);
+	if (error)
+		return error;
+	const uint64_t offset = media_ship_complete(&file->geometry, file->super, ship);
+	error = write_durably(file, ship, sizeof *ship, offset);
+	return !error && first ? add_feature(file) : error;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * shipping.hpp - the shipping log of an explored heap, and a heap that follows it: what a fail-over
+ * would use.  None of it is simulated.  After a power failure two heaps are made of it, and the
+ * oracle judges each as it judges a recovered one:
+ *
+ *     the standby    what the heap contained at first, and the updates that the log has
+ *     the old heap   its image as the failure has left it, and those updates again from its tail
+ *                    on: what the log lacks is given up.  The image must not have been ahead
+ *                    (INV-SH1)
+ */
+#ifndef EXPLORE_SHIPPING_HPP
+#define EXPLORE_SHIPPING_HPP
+
+#include "internals.hpp"
+#include "run.hpp"
+
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+namespace explore
+{
+
+class ShippingLog
+{
+public:
+	/* The heap is open, and nothing has run. */
+	void start(const durability &worker)
+	{
+		applied_.assign(worker.image, worker.image + worker.super->heap_bytes);
+		before_ = applied_;
+		frames_.clear();
+	}
+	/* The updates [from, to), whole in the ring that `beside` sees. */
+	void append(durability &beside, uint64_t from, uint64_t to)
+	{
+		for (uint64_t durts = from; durts < to; durts++) {
+			beside.copy = applied_.data();
+			beside.copied = applied_.size();
+			const int error = apply_to_copy(&beside, durts, durts + 1);
+			beside.copy = nullptr;
+			if (error)
+				abort();
+			frames_.push_back({durts, changes()});
+		}
+	}
+	/* `initial`: the file of the heap as it was at first, closed; `failed`: as the power
+	 * failure has left it.  Make `path` of them: a closed heap without a role. */
+	void make_standby(const std::string &initial, const std::string &path) const
+	{
+		write_heap(initial, path, applied_);
+	}
+	void make_old_heap(const std::string &initial, const std::string &failed,
+	        const std::string &path) const
+	{
+		const media_super super = super_of(failed);
+		const media_file view = {
+		        &super, const_cast<media_super *>(&super), nullptr, nullptr};
+		uint64_t tail = 0;
+		if (media_tail(&view, &tail))
+			abort();
+		std::vector<uint8_t> heap(super.heap_bytes);
+		std::ifstream file(failed, std::ios::binary);
+		file.seekg(static_cast<std::streamoff>(super.heap_offset));
+		file.read(reinterpret_cast<char *>(heap.data()),
+		        static_cast<std::streamsize>(heap.size()));
+		for (const Frame &frame : frames_)
+			for (const Change &change : frame.changes)
+				if (frame.durts >= tail)
+					memcpy(heap.data() + change.at, change.bytes.data(),
+					        change.bytes.size());
+		write_heap(initial, path, heap);
+	}
+
+	/* Whether the file of a closed heap is that of a primary. */
+	static void make_primary(const std::string &path)
+	{
+		heap_file file;
+		media_ship ship = {};
+		ship.role = MEDIA_PRIMARY;
+		if (heap_open_file(path.c_str(), HEAP_LOCK_WORKER, &file) ||
+		        heap_write_ship_page(&file, &ship))
+			abort();
+		heap_close_file(&file);
+	}
+	/* As a person would who gives up the shipping log: libfur then recovers the heap alone. */
+	static void drop_role(const std::string &path)
+	{
+		media_super super = super_of(path);
+		super.more.features &= ~MEDIA_SHIPS;
+		super.more.checksum = super.more.features ? media_more_checksum(&super) : 0;
+		std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+		file.seekp(offsetof(media_super, more));
+		file.write(reinterpret_cast<const char *>(&super.more), sizeof super.more);
+	}
+
+private:
+	struct Change {
+		uint64_t at;
+		std::vector<uint8_t> bytes;
+	};
+	struct Frame {
+		uint64_t durts;
+		std::vector<Change> changes;
+	};
+	enum { PIECE = 256 };
+
+	/* What has changed since the last call, piece by piece. */
+	std::vector<Change> changes()
+	{
+		std::vector<Change> all;
+		for (size_t at = 0; at < applied_.size(); at += PIECE) {
+			if (!memcmp(&applied_[at], &before_[at], PIECE))
+				continue;
+			for (size_t word = at; word < at + PIECE; word += 8)
+				if (memcmp(&applied_[word], &before_[word], 8))
+					all.push_back(
+					        {word, {&applied_[word], &applied_[word] + 8}});
+			memcpy(&before_[at], &applied_[at], PIECE);
+		}
+		return all;
+	}
+	static media_super super_of(const std::string &path)
+	{
+		media_super super;
+		std::ifstream file(path, std::ios::binary);
+		file.read(reinterpret_cast<char *>(&super), sizeof super);
+		return super;
+	}
+	static void write_heap(const std::string &initial, const std::string &path,
+	        const std::vector<uint8_t> &heap)
+	{
+		std::filesystem::copy_file(
+		        initial, path, std::filesystem::copy_options::overwrite_existing);
+		std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+		file.seekp(static_cast<std::streamoff>(super_of(initial).heap_offset));
+		file.write(reinterpret_cast<const char *>(heap.data()),
+		        static_cast<std::streamsize>(heap.size()));
+	}
+
+	std::vector<uint8_t> applied_, before_;
+	std::vector<Frame> frames_;
+};
+
+inline ShippingLog shipping_log;
+
+} // namespace explore
+
+#endif /* EXPLORE_SHIPPING_HPP */
