@@ -25,7 +25,7 @@ FUR_API int fur_sync(fur_heap *heap)
 	/* An update that wrote nothing has returned without a wait, and may have read from one that
 	 * is in flight (plant: sync-skips-updates). */
 	nondurable_wait_announced(d);
-	int error = durability_wait_visible(d); /* INV-AS2, by the same fence */
+	int error = ship_wait_all(d); /* INV-AS2, by the same fence */
 	/* After the same fence: an update that could not become durable has set `failed`. */
 	return error ? error : durability_check(d);
 }

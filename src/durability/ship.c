@@ -122,13 +122,14 @@ void ship_acknowledge(struct durability *d, uint64_t durts)
 		control_call(c);
 }
 
-void ship_await_updates(struct durability *d, uint64_t durts, uint64_t ns)
+void ship_await_updates(struct durability *d, uint64_t durts, const uint32_t *stopping, uint64_t ns)
 {
 	struct control_ship *c = &d->control->ship;
 	const uint32_t ticket = event_prepare_shared(&c->calls);
 	arch_store32(&c->asleep, 1);
 	arch_fence(); /* see ship_call() */
-	if (arch_load_acquire(&durability_marker(d, durts)->durts) != durts)
+	if (arch_load_acquire(&durability_marker(d, durts)->durts) != durts &&
+	        !arch_load32_acquire(stopping))
 		event_wait_shared(&c->calls, ticket, ns);
 	arch_store32(&c->asleep, 0);
 }

@@ -88,10 +88,10 @@ static inline bool ship_replicates(const struct durability *d)
 	return unlikely(d->ship.on) && d->ship.replicates;
 }
 
-/* durability_wait_visible - for a transaction that has waited for D: return when all that it can
+/* ship_wait_all - for a transaction that has waited for D: return when all that it can
  * have read is durable (INV-AS2), and acknowledged, in a heap that returns only that (INV-SH3).
  * Errors:  those of async_wait() and ship_wait(). */
-static inline int durability_wait_visible(struct durability *d)
+static inline int ship_wait_all(struct durability *d)
 {
 	const int error = async_wait_all(d);
 	/* Acquire: after the waits for D. */
@@ -126,8 +126,10 @@ FUR_MUST_USE int ship_read(const struct durability *d, uint64_t durts, struct me
  *          which a replay moves the tail, and updates overwrite them. */
 void ship_acknowledge(struct durability *d, uint64_t durts);
 
-/* ship_await_updates - sleep until the marker of this durTS may have been written, for `ns` at
- * most.  A call for it is not lost (INV-EV1). */
-void ship_await_updates(struct durability *d, uint64_t durts, uint64_t ns);
+/* ship_await_updates - sleep until the marker of this durTS may have been written, or *stopping is
+ * set and ship_call_shipper() called, for `ns` at most; 0: without limit.  No call for them is lost
+ * (INV-EV1). */
+void ship_await_updates(
+        struct durability *d, uint64_t durts, const uint32_t *stopping, uint64_t ns);
 
 #endif /* FUR_SHIP_H */

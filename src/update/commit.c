@@ -57,8 +57,7 @@ static int commit_finish_empty(struct fur_thread *t)
 	 * `failed`.  Otherwise an update from which we have read could fail between the two loads,
 	 * and we would not notice. */
 	arch_fence_light();
-	int error =
-	        async ? 0 : durability_wait_visible(t->durability); /* INV-AS2, by the same fence */
+	int error = async ? 0 : ship_wait_all(t->durability); /* INV-AS2, by the same fence */
 	if (!error)
 		error = durability_check_read(t->durability);
 	FUR_PROBE4(update__commit, t->index, UINT64_C(0), UINT64_C(0), error);

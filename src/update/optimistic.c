@@ -302,7 +302,7 @@ static int end_run(struct fur_thread *t, fur_ticket *ticket)
 		stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], arch_ticks() - ended);
 	/* The scans come before this, by the light fences of active_leave() and
 	 * dset_settle() (INV-AS1). */
-	int error = durability_wait_visible(t->durability);
+	int error = ship_wait_all(t->durability);
 	return error ? error : durability_check_read(t->durability);
 }
 

@@ -12,7 +12,7 @@
  *       nondurable_collect()  collects D
  *       reader_leave()        leaves active[]
  *       nondurable_wait()     waits for D, which is nearly always empty
- *       durability_wait_visible()  waits for late updates, if there are any
+ *       ship_wait_all()       waits for late updates, and for the shipping log
  */
 #include "base/error.h"
 #include "durability/ship.h"
@@ -142,7 +142,7 @@ FUR_API int fur_end_ro(fur_ro *ro, fur_ticket *ticket)
 			stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], arch_ticks() - ended);
 	}
 	/* active_leave() has ordered the scan before this (INV-AS1). */
-	int error = durability_wait_visible(t->durability);
+	int error = ship_wait_all(t->durability);
 	return error ? error : durability_check_read(t->durability);
 }
 
@@ -179,8 +179,7 @@ static int wait_for_reads(struct fur_thread *t)
 	 * transaction has read could fail, and leave nondurable[], between the two, and we would
 	 * not notice. */
 	arch_fence_light();
-	int error =
-	        durability_wait_visible(t->durability); /* INV-AS2: the fence is also for this */
+	int error = ship_wait_all(t->durability); /* INV-AS2: the fence is also for this */
 	if (!error)
 		error = durability_check_read(t->durability);
 	if (!error)

@@ -73,8 +73,7 @@ int update_roll_back(struct fur_update *tx)
 	tx_reset(tx);
 	nondurable_wait(t->durability, &t->window.commit.dset);
 	arch_fence_light();
-	(void)durability_wait_visible(
-	        t->durability); /* INV-AS2; the reason below tells of a failure */
+	(void)ship_wait_all(t->durability); /* INV-AS2; the reason below tells of a failure */
 	tx_leave_core(t);
 	FUR_PROBE2(update__abort, t->index, FUR_ABORT_USER);
 	tx_report_rolled_back(t);

@@ -35,7 +35,7 @@ static int await_durable(struct engine *e, const struct fur_snapshot *s)
 	/* All that are late, not those up to `last`: one in hardware may have drawn a later durTS
 	 * (plant: snapshot-hardware-late).  The wait's light fence orders the load of the newest
 	 * after it (INV-AS2). */
-	int error = durability_wait_visible(d);
+	int error = ship_wait_all(d);
 	return error ? error : durability_check_read(d);
 }
 

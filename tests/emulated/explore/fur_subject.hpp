@@ -355,11 +355,13 @@ public:
 	/* Ships as fur-ship does, to a log that answers late.  Ends when it has all. */
 	void act_as_shipper(const std::atomic<bool> &over)
 	{
-		enum { MOST_UPDATES = 8, SLEEP_NS = 2000 };
+		enum { MOST_UPDATES = 8 };
 		const Beside beside(heap_->durability);
 		durability *d = beside.d.get();
 		Random random{run.seed * 31 + 7};
 		uint64_t shipped = ship_acked(d);
+		/* If it sleeps until a call, no call may be lost. */
+		const uint64_t sleep_ns = random.below(2) * 2000;
 		ship_begin(d);
 		for (;;) {
 			const uint64_t most = shipped + 1 + random.below(MOST_UPDATES);
@@ -368,6 +370,7 @@ public:
 			while (end < most && ship_read(d, end, &marker) == 0)
 				end++;
 			if (end > shipped) {
+				nap(random.next()); /* on the way to the log */
 				unseen([&] {
 					shipping_log.append(*d, shipped, end);
 					return 0;
@@ -377,9 +380,14 @@ public:
 			} else if (over && shipped == ring_next(&heap_->durability)) {
 				return;
 			} else {
-				ship_await_updates(d, shipped, SLEEP_NS);
+				ship_await_updates(d, shipped, &stopping_, sleep_ns);
 			}
 		}
+	}
+	void end_shipper()
+	{
+		arch_store32_release(&stopping_, 1);
+		ship_call_shipper(&heap_->durability);
 	}
 	static void make_primary(const std::string &path)
 	{
@@ -478,6 +486,7 @@ private:
 		return f;
 	}
 	fur_heap *heap_ = nullptr;
+	uint32_t stopping_ = 0; /* the shipper */
 };
 
 template <>

@@ -34,20 +34,23 @@ public:
 	void start(const durability &worker)
 	{
 		applied_.assign(worker.image, worker.image + worker.super->heap_bytes);
-		before_ = applied_;
 		frames_.clear();
 	}
-	/* The updates [from, to), whole in the ring that `beside` sees. */
-	void append(durability &beside, uint64_t from, uint64_t to)
+	/* The updates [from, to), whole in the ring that `d` sees. */
+	void append(const durability &d, uint64_t from, uint64_t to)
 	{
+		const media_file file = durability_file(&d);
 		for (uint64_t durts = from; durts < to; durts++) {
-			beside.copy = applied_.data();
-			beside.copied = applied_.size();
-			const int error = apply_to_copy(&beside, durts, durts + 1);
-			beside.copy = nullptr;
-			if (error)
+			frames_.push_back({durts, {}});
+			if (!log_marker_commits(durability_marker(&d, durts)))
+				continue;
+			log_walk walk = log_walk_update(&file, durts);
+			while (log_walk_next(&walk))
+				add(d, walk.entry);
+			if (walk.broken)
 				abort();
-			frames_.push_back({durts, changes()});
+			for (const Change &change : frames_.back().changes)
+				change.make(applied_);
 		}
 	}
 	/* `initial`: the file of the heap as it was at first, closed; `failed`: as the power
@@ -73,8 +76,7 @@ public:
 		for (const Frame &frame : frames_)
 			for (const Change &change : frame.changes)
 				if (frame.durts >= tail)
-					memcpy(heap.data() + change.at, change.bytes.data(),
-					        change.bytes.size());
+					change.make(heap);
 		write_heap(initial, path, heap);
 	}
 
@@ -104,27 +106,28 @@ private:
 	struct Change {
 		uint64_t at;
 		std::vector<uint8_t> bytes;
+		void make(std::vector<uint8_t> &heap) const
+		{
+			memcpy(&heap.at(at), bytes.data(), bytes.size());
+		}
 	};
 	struct Frame {
 		uint64_t durts;
 		std::vector<Change> changes;
 	};
-	enum { PIECE = 256 };
 
-	/* What has changed since the last call, piece by piece. */
-	std::vector<Change> changes()
+	/* What a record names and does not contain lies in the image, until the update is replayed
+	 * (INV-FM4, INV-BU4). */
+	void add(const durability &d, const log_entry &entry)
 	{
-		std::vector<Change> all;
-		for (size_t at = 0; at < applied_.size(); at += PIECE) {
-			if (!memcmp(&applied_[at], &before_[at], PIECE))
-				continue;
-			for (size_t word = at; word < at + PIECE; word += 8)
-				if (memcmp(&applied_[word], &before_[word], 8))
-					all.push_back(
-					        {word, {&applied_[word], &applied_[word] + 8}});
-			memcpy(&before_[at], &applied_[at], PIECE);
+		if (entry.bulk.rows) {
+			log_bulk bulk = log_bulk_at(d.image, d.super->heap_bytes, &entry);
+			while (log_bulk_next(&bulk))
+				add(d, bulk.piece);
+			return;
 		}
-		return all;
+		const uint8_t *from = entry.payload ? entry.payload : d.image + entry.offset;
+		frames_.back().changes.push_back({entry.offset, {from, from + entry.bytes}});
 	}
 	static media_super super_of(const std::string &path)
 	{
@@ -144,7 +147,7 @@ private:
 		        static_cast<std::streamsize>(heap.size()));
 	}
 
-	std::vector<uint8_t> applied_, before_;
+	std::vector<uint8_t> applied_;
 	std::vector<Frame> frames_;
 };
 

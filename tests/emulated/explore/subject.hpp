@@ -82,8 +82,11 @@ void simulate(void *)
 	over = true;
 	if (replayer.joinable())
 		replayer.join();
-	if (shipper.joinable())
-		shipper.join();
+	if constexpr (requires { subject.end_shipper(); })
+		if (shipper.joinable()) {
+			subject.end_shipper();
+			shipper.join();
+		}
 }
 
 /* Not simulated: opens the file, which replays it, and checks the heap.  Nothing, or what is
