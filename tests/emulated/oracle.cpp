@@ -460,6 +460,7 @@ void on_event(int what, int thread, int)
 	case EMU_ABORT:
 		if (!tx->published)
 			tx->aborted = true;
+		tx->stored = false; /* it has stored in this transaction, which is undone */
 		event(tx->published ? Kind::AGAIN : Kind::ABORT, index_of(*tx));
 		break;
 	case EMU_SUSPEND: event(Kind::SUSPEND, index_of(*tx)); break;
