@@ -62,7 +62,7 @@ int drive_turn(struct writer *w, struct stream_engine *e, uint8_t *room, int pat
 		return error ? failed(w, error) : 1;
 	case WRITER_CONFIRMS:
 		error = read_one(w, e, room);
-		/* The answer tells nothing here; but until there is one, there is little to read. */
+		/* The answer tells nothing here; but before it there is little to read. */
 		return error ? error : take_answers(w, e, patience_ms);
 	case WRITER_SHIPS: return take_answers(w, e, patience_ms);
 	default: return 0;

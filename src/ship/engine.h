@@ -24,8 +24,8 @@ struct stream_engine;
 struct stream_engine_ops {
 	/* Append a message, which the engine copies, and return without waiting.  Messages of one
 	 * engine come into the log in the order of the calls, unless something fails.
-	 * Errors: FUR_EBUSY (too much is under way: poll), or the engine's own.  The message may have
-	 * been appended all the same. */
+	 * Errors: FUR_EBUSY (too much is under way: poll), or the engine's own.  The message may
+	 * have been appended all the same. */
 	int (*append)(struct stream_engine *e, uint64_t handle, const void *message, size_t bytes);
 	/* Get answers to append(), at most `most`: each such message is in the log, as durably as
 	 * the engine promises.  Waits up to `patience_ms` for the first.  An answer may never come.

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 enum { MOST_BYTES = 1 << 20, MOST_PENDING = 64, ALIGN = 16 };

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 
 #include <string.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 static uint64_t chain_of(const uint8_t *message, const struct frame_head *h)
@@ -81,7 +82,7 @@ static bool payload_fits(const struct frame *f)
 	if (h->durts_first != 0)
 		return false;
 	switch (h->kind) {
-	case FRAME_CLAIM: return h->bytes == sizeof(struct frame_claim) && frame_claim(f).node;
+	case FRAME_CLAIM: return h->bytes == sizeof(struct frame_claim) && frame_get_claim(f).node;
 	case FRAME_HANDOVER: return h->bytes == sizeof(struct frame_handover);
 	case FRAME_BEAT: return h->bytes == 0;
 	default: return true;
@@ -123,7 +124,7 @@ bool frame_next_update(const struct frame *f, size_t *at, struct frame_entries *
 	return true;
 }
 
-struct frame_claim frame_claim(const struct frame *f)
+struct frame_claim frame_get_claim(const struct frame *f)
 {
 	struct frame_claim claim;
 	FUR_ASSERT(f->head.kind == FRAME_CLAIM);
@@ -131,7 +132,7 @@ struct frame_claim frame_claim(const struct frame *f)
 	return claim;
 }
 
-struct frame_side frame_side(const struct frame *f)
+struct frame_side frame_get_side(const struct frame *f)
 {
 	struct frame_side side;
 	FUR_ASSERT(f->head.kind == FRAME_SIDE);

@@ -13,7 +13,7 @@
  *
  *   INV-SH11  frame_read() accepts a message only if every byte of it is as frame_seal() left it.
  *             It reads no byte outside of the message, whatever the lengths in it say; what it has
- *             accepted, frame_next_update() and frame_side() walk without further checks.
+ *             accepted, frame_next_update() and frame_get_side() walk without further checks.
  */
 #ifndef FUR_SHIP_FRAME_H
 #define FUR_SHIP_FRAME_H
@@ -122,8 +122,8 @@ struct frame_entries {
 bool frame_next_update(const struct frame *frame, size_t *at, struct frame_entries *entries);
 
 /* Get the heads of the other payloads.  The bytes of SIDE begin at payload + sizeof. */
-struct frame_claim frame_claim(const struct frame *frame);
-struct frame_side frame_side(const struct frame *frame);
+struct frame_claim frame_get_claim(const struct frame *frame);
+struct frame_side frame_get_side(const struct frame *frame);
 
 /* ------------------------------------------------------------------- building */
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 
 #include <string.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 void stream_init(struct stream *s, const uint8_t uuid[16], const struct stream_position *position)
@@ -40,7 +41,7 @@ static enum stream_judgement judge_claim(struct stream *s, const struct frame *f
 	if (h->frame_no == s->at.frame_no && h->term == s->at.term + 1 &&
 	        h->chain_before != s->at.chain)
 		return STREAM_LOST;
-	const struct frame_claim claim = frame_claim(f);
+	const struct frame_claim claim = frame_get_claim(f);
 	s->at.term = h->term;
 	s->at.node = claim.node;
 	/* The chain binds the term's frames to this claim.  If the claim is lost from the log, and
