@@ -27,7 +27,7 @@
  *         control_take()                takes the right to replay
  *         start_working()               recovers, then marks the heap as open
  *           replay_unless_closed()      looks whether the heap was closed
- *             replay_recover()          recovers, in nine steps
+ *             replay_recover()          recovers, in nine steps; 7 to 9 are replay_recover_end()
  *               recovery_measure()        1. measure how far markers reach, and the log they name
  *               recovery_look()           2. look at each marker and its record alone
  *               recovery_mend()           3. correct single bytes whose change makes a marker valid
@@ -133,6 +133,7 @@ struct recovery {
 		uint64_t end, log_bytes;
 	} measured[REPLAY_THREADS_MOST]; /* by each thread */
 	struct replay_result *result;
+	uint64_t began;                        /* in ns */
 	struct inspect_mend mends[MENDS_MOST]; /* made in the mapping */
 	unsigned mended;
 };
@@ -367,8 +368,8 @@ static int recovery_make_durable(struct recovery *w)
 	return error ? error : make_durable(w->d, w->tail, w->end, w->verdicts);
 }
 
-/* Steps 1 to 8. */
-static int recovery_replay(struct recovery *w)
+/* Steps 1 to 6. */
+static int recovery_begin(struct recovery *w)
 {
 	int error = recovery_decide(w);
 	if (error) {
@@ -376,46 +377,94 @@ static int recovery_replay(struct recovery *w)
 		return error;
 	}
 	FUR_ASSERT(w->tail <= w->end && w->end <= w->end_of_range);
-	error = recovery_make_durable(w);
+	return recovery_make_durable(w);
+}
+
+int replay_recover_begin(
+        struct durability *d, struct replay_result *result, struct recovery **recovery)
+{
+	const struct media_file file = durability_file(d);
+	const uint64_t tail = ring_tail(d), slots = d->super->ring_slots;
+	FUR_ASSERT(slots && (slots & (slots - 1)) == 0);
+	memset(result, 0, sizeof *result);
+	*recovery = NULL;
+	struct recovery *w = calloc(1, sizeof *w);
+	/* Zeroed: slots above the last marker are holes. */
+	uint8_t *verdicts = calloc(1, slots);
+	if (!w || !verdicts) {
+		free(w);
+		free(verdicts);
+		return fur_fail(FUR_ENOMEM,
+		        "no memory to recover a ring of %llu slots: free some memory",
+		        (unsigned long long)slots);
+	}
+	*w = (struct recovery){.d = d,
+	        .tail = tail,
+	        .end = tail,
+	        .verdicts = verdicts,
+	        .result = result,
+	        .began = arch_now_ns()};
+	w->end_of_range = media_recovery_end(&file, tail);
+	const int error = recovery_begin(w);
 	if (error)
-		return error;
+		replay_recover_give_up(w);
+	else
+		*recovery = w;
+	return error;
+}
+
+uint64_t replay_recover_reach(const struct recovery *w)
+{
+	return w->end;
+}
+
+bool replay_recover_keeps(const struct recovery *w, uint64_t durts)
+{
+	return durts >= w->tail && durts < w->end && w->verdicts[durts - w->tail] == INSPECT_KEPT;
+}
+
+void replay_recover_give_up(struct recovery *w)
+{
+	free(w->verdicts);
+	free(w);
+}
+
+int replay_recover_end(struct recovery *w)
+{
+	struct durability *d = w->d;
+	struct replay_result *result = w->result;
+	/* INV-M2: every marker that was written lies below tail + slots, because an update that
+	 * draws a later durTS does not write its marker before the tail has moved.  The second lap
+	 * covers the durTSs that were drawn and not written. */
+	const uint64_t tail = w->tail + 2 * d->super->ring_slots;
 	recovery_populate(w);
-	return recovery_apply(w);
+	int error = recovery_apply(w);
+	if (!error)
+		error = store_tail(d, tail);
+	if (!error)
+		ring_restart(d, tail);
+	if (!error) /* a file that is refused stays as it was */
+		preload_publish(d);
+	result->ns = arch_now_ns() - w->began;
+	replay_recover_give_up(w);
+	return error;
 }
 
 int replay_recover(struct durability *d, struct replay_result *result)
 {
-	const struct media_file file = durability_file(d);
-	uint64_t started = arch_now_ns(), tail = ring_tail(d), slots = d->super->ring_slots;
-	FUR_ASSERT(slots && (slots & (slots - 1)) == 0);
-	memset(result, 0, sizeof *result);
-	struct recovery *w = calloc(1, sizeof *w);
-	/* Zeroed: slots above the last marker are holes. */
-	uint8_t *verdicts = calloc(1, slots);
-	int error = w && verdicts
-	                    ? 0
-	                    : fur_fail(FUR_ENOMEM,
-	                              "no memory to recover a ring of %llu slots: free some memory",
-	                              (unsigned long long)slots);
-	if (w && verdicts) {
-		*w = (struct recovery){
-		        .d = d, .tail = tail, .end = tail, .verdicts = verdicts, .result = result};
-		w->end_of_range = media_recovery_end(&file, tail);
-		error = recovery_replay(w);
-	}
-	free(verdicts);
-	free(w);
-	/* INV-M2: every marker that was written lies below tail + slots, because an update that
-	 * draws a later durTS does not write its marker before the tail has moved.  The second lap
-	 * covers the durTSs that were drawn and not written. */
+	struct recovery *w;
+	int error = replay_recover_begin(d, result, &w);
 	if (!error)
-		error = store_tail(d, tail + 2 * slots);
-	if (!error)
-		ring_restart(d, tail + 2 * slots);
-	if (!error) /* a file that is refused stays as it was */
-		preload_publish(d);
-	result->ns = arch_now_ns() - started;
+		error = replay_recover_end(w);
 	FUR_PROBE4(recovery, result->updates, result->holes, result->dropped, error);
+	return error;
+}
+
+int replay_skip(struct durability *d, uint64_t tail)
+{
+	const int error = store_tail(d, tail);
+	if (!error)
+		ring_restart(d, tail);
 	return error;
 }
 

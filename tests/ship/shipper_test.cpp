@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * shipper_test.cpp - a heap's updates get into a log, and a heap that was killed is recovered with
+ * it (INV-SH31 to INV-SH34).  The log is a file.
+ */
+#include "../unit/fixture.hpp"
+#include "internals.hpp"
+
+#define _Static_assert static_assert /* NOLINT */
+extern "C" {
+#include "ship/engine_file.h"
+#include "ship/recover.h"
+}
+#undef _Static_assert
+
+#include <csignal>
+#include <fur/bulk.hpp>
+#include <optional>
+#include <random>
+#include <sys/mman.h>
+#include <thread>
+
+namespace
+{
+
+enum : uint64_t { NODE = 17 };
+
+/* Attached to a heap's file and its log, as fur-ship is. */
+class Attached
+{
+public:
+	Attached(const std::string &heap, const std::string &log, heap_lock lock = HEAP_LOCK_NONE)
+	{
+		if (heap_open_file(heap.c_str(), lock, &file_) ||
+		        heap_attach_to_replay(&d_, &file_) ||
+		        engine_file_open(log.c_str(), &engine_))
+			throw fur::Error(FUR_EINVAL, fur_errormsg());
+		d_.replays_for_worker = lock == HEAP_LOCK_NONE;
+		if (shipper_begin(&shipper, &d_, &file_, engine_))
+			throw fur::Error(FUR_ENOMEM, fur_errormsg());
+	}
+	~Attached()
+	{
+		shipper_end(&shipper);
+		engine_->ops->close(engine_);
+		durability_detach(&d_);
+		heap_close_file(&file_);
+	}
+	Attached(const Attached &) = delete;
+	void stop()
+	{
+		arch_store32_release(&shipper.stopping, 1);
+		ship_call_shipper(&d_);
+	}
+	int recover()
+	{
+		replay_result result;
+		return ship_recover(&shipper, &result);
+	}
+	struct shipper shipper;
+
+private:
+	heap_file file_;
+	durability d_;
+	stream_engine *engine_ = nullptr;
+};
+
+/* What a log makes of the heap as it was at first. */
+class Replica
+{
+public:
+	Replica(const std::string &heap, const std::string &log)
+	{
+		heap_file file;
+		EXPECT_EQ(heap_open_file(heap.c_str(), HEAP_LOCK_NONE, &file), 0);
+		super_ = file.geometry;
+		const auto *image = reinterpret_cast<uint8_t *>(file.super) + super_.heap_offset;
+		bytes.assign(image, image + super_.heap_bytes);
+		heap_close_file(&file);
+		log_ = log;
+	}
+	/* Read the log to its end. */
+	void follow()
+	{
+		stream_engine *engine;
+		ASSERT_EQ(engine_file_open(log_.c_str(), &engine), 0) << fur_errormsg();
+		std::vector<uint8_t> message(FRAME_MOST_BYTES), parts;
+		stream s;
+		stream_init(&s, super_.uuid, nullptr);
+		size_t n;
+		while (engine->ops->read(engine, s.next, message.data(), message.size(), &n) == 1) {
+			struct frame f;
+			const auto j = stream_read(&s, s.next, message.data(), n, &f);
+			ASSERT_FALSE(stream_is_fatal(j)) << stream_text(j);
+			if (j == STREAM_VALID)
+				take(f, parts);
+		}
+		durts = s.at.durts;
+		voids = 0;
+		for (uint64_t v : s.voids)
+			voids += v;
+		engine->ops->close(engine);
+	}
+	std::vector<uint8_t> bytes;
+	uint64_t durts = 0, voids = 0, updates = 0, sides = 0;
+
+private:
+	struct Side {
+		uint64_t offset;
+		std::vector<uint8_t> data;
+	};
+	void take(const struct frame &f, std::vector<uint8_t> &parts)
+	{
+		if (f.head.kind == FRAME_CLAIM || f.head.flags == FRAME_FIRST) {
+			parts.clear();
+			side_.clear();
+		}
+		if (f.head.kind == FRAME_SIDE) {
+			const frame_side side = frame_get_side(&f);
+			std::vector<uint8_t> data(
+			        f.payload + sizeof side, f.payload + f.head.bytes);
+			data.resize(data.size() + side.zeros);
+			side_.push_back({side.offset, data});
+		}
+		size_t at = 0;
+		frame_entries entries;
+		while (f.head.kind == FRAME_DATA && frame_next_update(&f, &at, &entries)) {
+			parts.insert(parts.end(), entries.bytes, entries.bytes + entries.n);
+			if (f.head.flags == FRAME_FIRST || f.head.flags == FRAME_MORE)
+				continue;
+			apply(parts);
+			parts.clear();
+			side_.clear();
+		}
+	}
+	void store(uint64_t at, const uint8_t *from, uint64_t n)
+	{
+		ASSERT_LE(at + n, bytes.size());
+		memcpy(&bytes[at], from, n);
+	}
+	void apply(const std::vector<uint8_t> &entries)
+	{
+		const media_file file = {&super_, nullptr, nullptr, nullptr};
+		const log_record record = {0, entries.size(), entries.data()};
+		updates++;
+		for (const Side &side : side_) {
+			sides++;
+			store(side.offset, side.data.data(), side.data.size());
+		}
+		log_walk walk = log_walk_record(&file, &record);
+		while (log_walk_next(&walk)) {
+			if (walk.entry.bulk.rows) {
+				log_bulk bulk =
+				        log_bulk_at(bytes.data(), bytes.size(), &walk.entry);
+				while (log_bulk_next(&bulk)) {
+					const std::vector<uint8_t> piece(bulk.piece.payload,
+					        bulk.piece.payload + bulk.piece.bytes);
+					store(bulk.piece.offset, piece.data(), piece.size());
+				}
+			} else if (walk.entry.payload) {
+				store(walk.entry.offset, walk.entry.payload, walk.entry.bytes);
+			}
+		}
+		EXPECT_FALSE(walk.broken);
+	}
+	media_super super_;
+	std::string log_;
+	std::vector<Side> side_;
+};
+
+enum { WORDS = 64 };
+struct Root {
+	uint64_t words[WORDS];
+	void *block;
+};
+
+class ShipperTest : public HeapFile, public ::testing::WithParamInterface<fur_pm>
+{
+protected:
+	ShipperTest() : log_(path_ + "-log")
+	{
+		unlink(log_.c_str());
+		fur::Heap heap = create(options());
+		std::optional<fur::Thread> self(heap);
+		fur::update(*self, [&](fur_update *tx) {
+			auto *root = static_cast<Root *>(fur_alloc(tx, sizeof(Root)));
+			const Root zero = {};
+			fur_write(tx, root, &zero, sizeof zero);
+			fur_set_root(tx, 0, root);
+		});
+		self.reset();
+		heap.close();
+		heap_file file;
+		media_ship ship = {};
+		ship.role = MEDIA_PRIMARY;
+		ship.node = NODE;
+		ship.offset = STREAM_NO_OFFSET;
+		EXPECT_EQ(heap_open_file(path_.c_str(), HEAP_LOCK_WORKER, &file), 0);
+		EXPECT_EQ(heap_write_ship_page(&file, &ship), 0) << fur_errormsg();
+		heap_close_file(&file);
+	}
+	~ShipperTest() override
+	{
+		unlink(log_.c_str());
+	}
+	static fur::Options options()
+	{
+		fur::Options o = small_options();
+		o.pm = GetParam();
+		return o;
+	}
+	/* Is the image what the log makes of the first one, byte by byte? */
+	void expect_image(const Replica &replica)
+	{
+		const Replica now(path_, log_);
+		ASSERT_EQ(now.bytes.size(), replica.bytes.size());
+		for (size_t at = 0; at < now.bytes.size(); at += 8)
+			ASSERT_EQ(memcmp(&now.bytes[at], &replica.bytes[at], 8), 0) << "at " << at;
+	}
+	std::string log_;
+};
+
+Root *root_of(fur_thread *self)
+{
+	return fur::read(self, [](fur_ro *tx) { return static_cast<Root *>(fur_root(tx, 0)); });
+}
+
+TEST_P(ShipperTest, LogHasWhatTheHeapHas)
+{
+	Replica replica(path_, log_);
+	{
+		fur::Heap heap = open(options());
+		Attached attached(path_, log_);
+		int result = 1;
+		std::thread ships([&] { result = shipper_run(&attached.shipper); });
+		std::optional<fur::Thread> self(heap);
+		Root *root = root_of(*self);
+		std::vector<std::thread> writers;
+		for (unsigned t = 0; t < 2; t++)
+			writers.emplace_back([&, t] {
+				fur::Thread mine(heap);
+				for (uint64_t k = 1; k <= 300; k++)
+					fur::update(mine, [&](fur_update *tx) {
+						fur_store(tx, &root->words[t], k);
+						fur_store(tx, &root->words[2],
+						        fur_load(tx, &root->words[2]) + 1);
+					});
+			});
+		for (auto &w : writers)
+			w.join();
+		/* Larger than the log: not in it. */
+		const std::vector<uint8_t> data(700000, 9);
+		for (int k = 0; k < 3; k++) {
+			fur::update(*self, [&](fur_update *tx) {
+				void *block = fur_alloc(tx, data.size());
+				fur_write(tx, static_cast<char *>(block) + 100, data.data(),
+				        data.size() - 5000);
+				fur_store(tx, &root->block, block);
+			});
+			fur::update(*self, [&](fur_update *tx) {
+				fur_free(tx, fur_load(tx, &root->block));
+				fur_store<void *>(tx, &root->block, nullptr);
+			});
+		}
+		/* Its results are not in the log either. */
+		fur::bulk(*self, root->words + 8, 40, [](uint64_t &word, uint64_t) noexcept {
+			word += 3;
+			return true;
+		});
+		self.reset();
+		heap.close(); /* all is acknowledged then */
+		attached.stop();
+		ships.join();
+		EXPECT_EQ(result, 0) << fur_errormsg();
+	}
+	replica.follow();
+	EXPECT_GE(replica.updates, 600u);
+	EXPECT_GE(replica.sides, 3u);
+	EXPECT_EQ(replica.voids, 0u);
+	expect_image(replica);
+}
+
+/* ------------------------------------------------------------------- killed */
+
+/* What the processes of a round share: the newest update of each writer that had returned. */
+struct Seen {
+	uint64_t returned[2];
+};
+
+class KilledTest : public ShipperTest
+{
+protected:
+	KilledTest()
+	    : seen_(static_cast<Seen *>(mmap(nullptr, sizeof(Seen), PROT_READ | PROT_WRITE,
+	              MAP_SHARED | MAP_ANONYMOUS, -1, 0)))
+	{
+	}
+	~KilledTest() override
+	{
+		munmap(seen_, sizeof(Seen));
+	}
+	template <class Work>
+	static pid_t child(Work work)
+	{
+		const pid_t pid = fork();
+		if (pid == 0) {
+			alarm(60);
+			try {
+				work();
+			} catch (const std::exception &e) {
+				fprintf(stderr, "child: %s\n", e.what());
+			}
+			_exit(1);
+		}
+		return pid;
+	}
+	/* Updates of two threads, some of them large, until it is killed. */
+	void work(bool replicates)
+	{
+		fur::Heap heap = open(options());
+		heap.get()->durability.ship.replicates = replicates;
+		std::vector<std::thread> writers;
+		for (unsigned t = 0; t < 2; t++)
+			writers.emplace_back([&, t] {
+				fur::Thread self(heap);
+				Root *root = root_of(self);
+				for (;;)
+					write_one(self, root, t);
+			});
+		for (auto &w : writers)
+			w.join();
+	}
+	void write_one(fur_thread *self, Root *root, unsigned t)
+	{
+		static const std::vector<uint8_t> data(100000, 5);
+		const uint64_t number = fur::update(self, [&](fur_update *tx) {
+			const uint64_t n = fur_load(tx, &root->words[t]) + 1;
+			fur_store(tx, &root->words[t], n);
+			/* The sum of both, which tells of an update that is lost or there twice. */
+			fur_store(tx, &root->words[2], fur_load(tx, &root->words[2]) + 1);
+			if (t == 0 && n % 8 == 0) {
+				fur_free(tx, fur_load(tx, &root->block));
+				fur_store<void *>(tx, &root->block, nullptr);
+			} else if (t == 0 && n % 8 == 4) {
+				void *block = fur_alloc(tx, data.size());
+				if (block)
+					fur_write(tx, block, data.data(), data.size());
+				fur_store(tx, &root->block, block);
+			}
+			return n;
+		});
+		__atomic_store_n(&seen_->returned[t], number, __ATOMIC_RELEASE);
+	}
+	/* Kill worker and shipper, in any order, the shipper perhaps several times. */
+	void round(std::mt19937_64 &random, bool replicates)
+	{
+		auto ship = [&] {
+			Attached attached(path_, log_);
+			while (shipper_run(&attached.shipper) == 0)
+				usleep(1000); /* the worker is not there yet */
+			throw std::runtime_error(fur_errormsg());
+		};
+		const uint64_t before = returned();
+		pid_t shipper = child(ship);
+		const pid_t worker = child([&] { work(replicates); });
+		for (uint64_t kills = random() % 3; kills; kills--) {
+			usleep(random() % 4000);
+			end(shipper);
+			shipper = child(ship);
+		}
+		/* Until there is something that it could lose. */
+		while (returned() == before)
+			usleep(100);
+		usleep(random() % 4000);
+		if (random() % 2) {
+			end(shipper);
+			usleep(random() % 500);
+			shipper = -1;
+		}
+		end(worker);
+		if (shipper > 0)
+			end(shipper);
+	}
+	/* As a power failure would: what was shipped need not be durable here. */
+	void lose_shipped(std::mt19937_64 &random)
+	{
+		Replica log(path_, log_);
+		log.follow();
+		heap_file file;
+		ASSERT_EQ(heap_open_file(path_.c_str(), HEAP_LOCK_NONE, &file), 0);
+		const media_file view = media_file_of(&file.geometry, file.super);
+		uint64_t tail;
+		ASSERT_EQ(heap_tail(&file, &tail), 0);
+		for (uint64_t durts = tail; durts <= log.durts; durts++)
+			if (random() % 2)
+				memset(log_marker(&view, durts), 0, file.geometry.slot_bytes);
+		heap_close_file(&file);
+	}
+	uint64_t returned() const
+	{
+		return __atomic_load_n(&seen_->returned[0], __ATOMIC_ACQUIRE) +
+		       __atomic_load_n(&seen_->returned[1], __ATOMIC_ACQUIRE);
+	}
+	static void end(pid_t pid)
+	{
+		int status;
+		kill(pid, SIGKILL);
+		ASSERT_EQ(waitpid(pid, &status, 0), pid);
+		/* It runs until it is killed. */
+		EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+	}
+
+	Seen *seen_;
+};
+
+TEST_P(KilledTest, RecoveryHasWhatTheLogHas_AndWhatHadReturned)
+{
+	std::mt19937_64 random(GetParam());
+	Replica replica(path_, log_);
+	for (int k = 0; k < rounds(20); k++) {
+		round(random, k % 2);
+		/* Before it is recovered, nobody opens it. */
+		fur_heap *heap;
+		const fur::Options o = options();
+		const int result = fur_open(path_.c_str(), &o, &heap);
+		if (result == 0) { /* it was killed before it had opened the heap */
+			EXPECT_EQ(fur_close(heap), 0);
+			continue;
+		}
+		ASSERT_EQ(result, FUR_EBUSY) << fur_errormsg();
+		lose_shipped(random);
+		{
+			Attached attached(path_, log_, HEAP_LOCK_WORKER);
+			ASSERT_EQ(attached.recover(), 0) << fur_errormsg();
+		}
+		Replica now = replica;
+		now.follow();
+		expect_image(now);
+		fur::Heap again = open(options());
+		fur::Thread self(again);
+		const Root *root = root_of(self);
+		fur::read(self, [&](fur_ro *tx) {
+			uint64_t sum = 0;
+			for (unsigned t = 0; t < 2; t++) {
+				const uint64_t n = fur_load(tx, &root->words[t]);
+				EXPECT_GE(n, seen_->returned[t]) << "lost, round " << k;
+				sum += n;
+			}
+			EXPECT_EQ(fur_load(tx, &root->words[2]), sum);
+		});
+	}
+}
+
+INSTANTIATE_TEST_SUITE_P(Pm, ShipperTest, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC));
+INSTANTIATE_TEST_SUITE_P(Pm, KilledTest, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC));
+
+} // namespace
