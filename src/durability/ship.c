@@ -73,7 +73,9 @@ void ship_call_shipper(struct durability *d)
 	 * looks at the slot once more.  Without the fence neither might see the other, and the
 	 * update would wait until another one calls. */
 	arch_fence();
-	if (arch_load32(&c->asleep)) {
+	const bool asleep = arch_load32(&c->asleep);
+	FUR_POINT(ship__looked);
+	if (asleep) {
 		arch_store32(&c->asleep, 0);
 		event_wake_all_shared(&c->calls);
 	}
@@ -126,8 +128,9 @@ void ship_await_updates(struct durability *d, uint64_t durts, const uint32_t *st
 {
 	struct control_ship *c = &d->control->ship;
 	const uint32_t ticket = event_prepare_shared(&c->calls);
+	FUR_POINT(ship__sleeps);
 	arch_store32(&c->asleep, 1);
-	arch_fence(); /* see ship_call() */
+	arch_fence(); /* see ship_call_shipper() */
 	if (arch_load_acquire(&durability_marker(d, durts)->durts) != durts &&
 	        !arch_load32_acquire(stopping))
 		event_wait_shared(&c->calls, ticket, ns);

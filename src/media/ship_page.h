@@ -25,7 +25,8 @@ struct media_ship {
 	uint32_t gap;
 	uint64_t
 	        node; /* a random number for this file, by which its claims are told from others' */
-	/* The newest position that is known to be acknowledged, or that the standby has applied: */
+	/* A position in the log; every update before it is in the heap's image.  offset UINT64_MAX:
+	 * the log's begin */
 	uint64_t term, lineage, frame, offset;
 	uint64_t chain;
 	uint64_t durts;    /* above those of the updates before it, as the primary counts them */
