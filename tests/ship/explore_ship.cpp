@@ -409,8 +409,8 @@ private:
 	/* drive_turn() does so only when there is nothing to read. */
 	void take_answers()
 	{
-		engine_ack acks[WRITER_IN_FLIGHT];
-		const int n = engine_->ops->poll(engine_, acks, WRITER_IN_FLIGHT, 0);
+		engine_ack acks[STREAM_IN_FLIGHT];
+		const int n = engine_->ops->poll(engine_, acks, STREAM_IN_FLIGHT, 0);
 		for (int k = 0; k < n; k++)
 			writer_ack(&w_, acks[k].handle, acks[k].offset);
 	}
@@ -605,12 +605,13 @@ private:
 		writer.live(true);
 		finish(writer);
 		/* A reader whose place the log has reached with other messages notices that at the
-		 * next frame. */
+		 * next frames. */
 		one_.read_all();
 		two_.read_all();
-		if (!writer.noticed())
+		for (int k = 0; k <= STREAM_IN_FLIGHT && !writer.noticed(); k++) {
 			writer.ship();
-		finish(writer);
+			finish(writer);
+		}
 		log_.settle();
 		for (Node &node : nodes_) {
 			if (node.lives() || node.noticed())
