@@ -23,8 +23,10 @@
  * position (shipapply.pml has those).
  *
  * Settings:
- *   -DPOWER        A's power fails once, at any instant, and A recovers
+ *   -DPOWER        A's power fails at any instant, also in its recovery, and A recovers
+ *   -DNF=n         how often that happens, 1 by default
  *   -DTAKEOVER     B may take over; A is fenced when it learns of it, and follows B then
+ *   -DBACK         A may take over again when it follows B; it then makes update 3
  *   -DREADER       a read-only transaction at level replicated on A
  *   -DTWICE        a request may land twice
  *   -DNA=n         claims of A, 1 by default; a shipper whose claims are used up does not die
@@ -53,12 +55,19 @@
  *   RECOVERFREE  recovery applies updates that have not been shipped (INV-SH5)
  *   NOCLAIM      a shipper that starts anew ships in the old term, without a CLAIM (INV-SH4)
  *   LOCALFIRST   recovery keeps what is durable locally, whatever the stream has (INV-SH4)
+ *   ANYPLACE     a frame of the term is valid, whatever it follows (INV-SH4)
+ *   VOIDFENCES   a fenced primary drops what it has shipped since another's void CLAIM (INV-SH4)
  *   NOGAP        an answer counts, whatever its offset is (INV-SH1)
+ *   ANYANSWER    the answers to frames count in any order (INV-SH1)
  *   OVERHOLE     a shipper goes on past an update that has not put its marker (INV-SH1)
  *   OWNCLAIMUNREAD  a writer takes its CLAIM for valid, and begins where it read last (INV-SH2)
  *   EQUALTERM    a CLAIM of the same term is valid (INV-SH2)
  *   READERUNACKED  a reader does not wait until what it has read is acknowledged (INV-SH6)
+ *   FENCEDCLAIMS  a primary claims again although the newest CLAIM is another's (INV-SH2)
  *   FORGETLATE   a fenced primary that rejoins keeps the first update not acknowledged (INV-SH3)
+ *
+ * A step that only a recovery needs.  Without power failures everything still holds with
+ *   -DNOCLAIM    for a dead shipper of A has sent what the next one sends
  */
 #ifndef NA
 #define NA 1
@@ -68,6 +77,9 @@
 #endif
 #ifndef WINDOW
 #define WINDOW 2
+#endif
+#ifndef NF
+#define NF 1
 #endif
 #define A 0
 #define B 1
@@ -79,6 +91,7 @@
 #define IN(set, u) (((set) >> (u)) & 1)
 #define OF(n)     ((n) == A -> BIT(1) | BIT(2) | BIT(3) : BIT(4))
 #define FIRST(n)  ((n) == A -> 1 : 4)
+#define MOST(n)   ((n) == B -> 4 : (again -> 3 : 2))
 /* Updates in their order, three bits each. */
 #define LEN(s)    ((s) == 0 -> 0 : ((s) < 8 -> 1 : ((s) < 64 -> 2 : ((s) < 512 -> 3 : 4))))
 #define AT(s, k)  (((s) >> (3 * (k))) & 7)
@@ -198,6 +211,12 @@ inline bury_all()
 	bury(0); bury(1); bury(2); bury(3); bury(4); bury(5)
 }
 
+#ifdef ANYPLACE
+#define IN_PLACE(q) true
+#else
+#define IN_PLACE(q) (chain[q] == stream)
+#endif
+
 /* Request q lands. */
 inline append(q)
 {
@@ -211,9 +230,13 @@ inline append(q)
 			term = in_term[q];
 			claimer = what[q] - CLAIM;
 			bury_all()
+#ifdef VOIDFENCES
+		:: else -> record[length] = what[q] + 2
+#else
 		:: else
+#endif
 		fi
-	:: what[q] < CLAIM && in_term[q] == term && chain[q] == stream ->
+	:: what[q] < CLAIM && in_term[q] == term && IN_PLACE(q) ->
 		record[length] = what[q];
 		/* INV-SH2 */
 		assert(what[q] == 4 || (SET(stream) & ~(SET(image[A]) | OF(A))) == 0);
@@ -422,18 +445,28 @@ inline begin(n, claim)
 inline count_holes(n)
 {
 	do
-	:: IN(holes, acked[n]) -> acked[n]++
+	:: IN(holes & OF(n), acked[n]) -> acked[n]++
 	:: else -> break
 	od;
 	limit[n] = acked[n]
 }
 
+#ifdef VOIDFENCES
+#define FENCES(n, r) ((r) == CLAIM + 1 - n || (r) == CLAIM + 3 - n)
+#else
+#define FENCES(n, r) ((r) == CLAIM + 1 - n)
+#endif
+
 /* The node's own updates that the stream lacks are lost, and it follows. */
 inline rejoin(n)
 {
-	i = 0;
+	i = length - 1;
 	do
-	:: record[i] == CLAIM + 1 - n -> break
+	:: record[i] == CLAIM + n -> break
+	:: else -> i--
+	od;
+	do
+	:: FENCES(n, record[i]) -> break
 	:: else -> i++
 	od;
 	position[n] = i;
@@ -447,8 +480,8 @@ inline rejoin(n)
 #endif
 	i = FIRST(n);
 	do
-	:: IN(OF(n), i) && i > newest && !IN(holes, i) -> drop(i); i++
-	:: IN(OF(n), i) && !(i > newest && !IN(holes, i)) -> i++
+	:: i <= MOST(n) && i > newest && !IN(holes, i) -> drop(i); i++
+	:: i <= MOST(n) && (i <= newest || IN(holes, i)) -> i++
 	:: else -> break
 	od;
 	i = 0;
@@ -456,8 +489,9 @@ inline rejoin(n)
 	durable = durable & ~OF(n);
 	acked[n] = 0;
 	limit[n] = 0;
-	tail[n] = 0;
-	drawn[n] = 0;
+	drawn[n] = MOST(n);
+	tail[n] = MOST(n) + 1;
+	again = again || n == A;
 	program[n] = DOWN;
 	primary[n] = false;
 	role[n] = STANDBY;
@@ -465,16 +499,47 @@ inline rejoin(n)
 	newest = 0
 }
 
-#define MAY_CLAIM(n) (claims[n] > 0 && (!primary[n] || claimer == n))
+#ifdef FENCEDCLAIMS
+#define FENCED(n) false
+#else
+#define FENCED(n) (primary[n] && claimer != n)
+#endif
+#define MAY_CLAIM(n) (claims[n] > 0 && !FENCED(n))
 #ifdef OVERHOLE
 #define SKIPPED(n) (IN(holes, next[n]) || (!IN(put, next[n]) && IN(put, next[n] + 1)))
 #else
 #define SKIPPED(n) IN(holes, next[n])
 #endif
+/* The oldest frame on its way is acknowledged. */
+inline count(n)
+{
+	q = first[n] - 1;
+	counted[n] = answer[q] - 1;
+	/* INV-SH2 */
+	assert(!IN(acknowledged[1 - n], LEN(chain[q])));
+	acknowledged[n] = acknowledged[n] | BIT(LEN(chain[q]));
+	acked[n] = (acked[n] > what[q] -> acked[n] : what[q] + 1);
+	count_holes(n);
+	forget(q);
+	first[n] = second[n];
+	second[n] = 0
+}
+
 #ifdef NOGAP
 #define COUNTS(n) true
 #else
 #define COUNTS(n) (answer[first[n] - 1] == counted[n] + 2)
+#endif
+#ifdef ANYANSWER
+#define SECOND_COUNTS(n) (second[n] != 0 && answer[second[n] - 1] == counted[n] + 2)
+#else
+#define SECOND_COUNTS(n) false
+#endif
+
+#ifdef BACK
+#define TAKES_OVER(n) true
+#else
+#define TAKES_OVER(n) (n == B)
 #endif
 
 proctype shipper(byte n)
@@ -503,8 +568,8 @@ end:	do
 		fi
 #endif
 	   }
-	:: d_step { role[n] == START && primary[n] && claimer != n -> rejoin(n) }
-	:: d_step { role[n] == START && claims[n] == 0 && (!primary[n] || claimer == n) ->
+	:: d_step { role[n] == START && FENCED(n) -> rejoin(n) }
+	:: d_step { role[n] == START && claims[n] == 0 && !FENCED(n) ->
 		role[n] = (primary[n] -> GIVEN : STANDBY)
 	   }
 	/* Read up to the claim. */
@@ -550,19 +615,16 @@ end:	do
 		limit[n] = next[n]
 #endif
 	   }
+	:: d_step { role[n] == WRITER && SECOND_COUNTS(n) ->
+		q = first[n];
+		first[n] = second[n];
+		second[n] = q;
+		count(n);
+		q = 0
+	   }
 	:: d_step { role[n] == WRITER && first[n] != 0 && answer[first[n] - 1] ->
-		q = first[n] - 1;
 		if
-		:: COUNTS(n) ->
-			counted[n] = answer[q] - 1;
-			/* INV-SH2 */
-			assert(!IN(acknowledged[1 - n], LEN(chain[q])));
-			acknowledged[n] = acknowledged[n] | BIT(LEN(chain[q]));
-			acked[n] = what[q] + 1;
-			count_holes(n);
-			forget(q);
-			first[n] = second[n];
-			second[n] = 0
+		:: COUNTS(n) -> count(n)
 		:: else -> start_anew(n)
 		fi;
 		q = 0
@@ -577,7 +639,7 @@ end:	do
 		position[n]++
 	   }
 #ifdef TAKEOVER
-	:: d_step { n == B && role[n] == STANDBY && claims[n] > 0 -> role[n] = START }
+	:: d_step { role[n] == STANDBY && claims[n] > 0 && TAKES_OVER(n) -> role[n] = START }
 #endif
 	od
 }
@@ -587,7 +649,6 @@ end:	do
 #else
 #define LEASHED(n) (tail[n] >= limit[n])
 #endif
-#define MOST(n) ((n) == B -> 4 : (again -> 3 : 2))
 
 #define UNPUT(u) (program[A] == UP && drawn[A] >= (u) && !IN(put | holes, u))
 #define UNDRAINED(u) (program[A] == UP && IN(put & ~durable, u))
@@ -643,9 +704,10 @@ end:	do
 #define UNSURE(u) IN(put & ~durable, u)
 active proctype power()
 {
-	byte newest;
-end:	atomic {
-		program[A] == UP && !again ->
+	byte newest, failures = NF;
+end:	do
+	:: atomic { program[A] != DOWN && !again && failures > 0 ->
+		failures--;
 		program[A] = DOWN;
 		if
 		:: UNSURE(1) -> durable = durable | BIT(1)
@@ -666,7 +728,8 @@ end:	atomic {
 		durable = durable & ~holes;
 		put = put & ~holes
 #endif
-	}
+	   }
+	od
 }
 #endif
 
