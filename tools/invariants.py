@@ -10,7 +10,8 @@ A file defines an invariant in its head, as a line of a comment; deeper lines co
      *   INV-X1  The text,
      *           and more of it.
 
-Every other mention of an id in code, tests or pages is a citation.  An error is
+So does a model (tests/models/*.pml), of a protocol whose sources are yet to come.  Every other
+mention of an id in code, tests or pages is a citation.  An error is
   - an id that two places define, or that is cited and defined nowhere;
   - an invariant that no code cites: nothing tells what keeps it;
   - a planted bug (tests/plants) whose invariant or case of the model does not exist, or whose case
@@ -51,6 +52,8 @@ MODELS = [
         "bulk",
         "bulkblock",
         "bulkoperator",
+        "ship",
+        "shipapply",
     )
 ]
 # A line of the list of mutations at the head of a model.
@@ -70,8 +73,9 @@ must find each ([tests/plants](../tests/plants/plants.py)). *Model* names the mu
 [group.pml](../tests/models/group.pml), [async.pml](../tests/models/async.pml),
 [naming.pml](../tests/models/naming.pml), [fresh.pml](../tests/models/fresh.pml),
 [event.pml](../tests/models/event.pml), [claims.pml](../tests/models/claims.pml),
-[bulk.pml](../tests/models/bulk.pml), [bulkblock.pml](../tests/models/bulkblock.pml) and
-[bulkoperator.pml](../tests/models/bulkoperator.pml) that break it.
+[bulk.pml](../tests/models/bulk.pml), [bulkblock.pml](../tests/models/bulkblock.pml),
+[bulkoperator.pml](../tests/models/bulkoperator.pml), [ship.pml](../tests/models/ship.pml) and
+[shipapply.pml](../tests/models/shipapply.pml) that break it.
 """
 
 
@@ -98,7 +102,7 @@ def read_source(file: str, lines: list[str]) -> Source:
     indent = 0  # of the definition that the next line may continue
     for number, line in enumerate(lines, 1):
         match = DEFINITION.match(line)
-        if match and file.endswith(tree.C_SUFFIXES):
+        if match and file.endswith(tree.C_SUFFIXES + (".pml",)):
             source.definitions.append(Invariant(match.group(2), file, match.group(3)))
             indent = len(match.group(1))
             continue

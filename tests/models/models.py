@@ -13,9 +13,9 @@
 
 Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, sweep.pml,
 switch.pml, snapshot.pml, group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml,
-bulk.pml, bulkblock.pml or bulkoperator.pml.  Before any, models.py checks that its table of
-mutations agrees with the lists at the heads of the models, and with the headings of the planted
-bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
+bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml or shipapply.pml.  Before any, models.py checks
+that its table of mutations agrees with the lists at the heads of the models, and with the headings
+of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -47,6 +47,8 @@ CLAIMS = HERE / "claims.pml"
 BULK = HERE / "bulk.pml"
 BULK_BLOCK = HERE / "bulkblock.pml"
 BULK_OPERATOR = HERE / "bulkoperator.pml"
+SHIP = HERE / "ship.pml"
+SHIP_APPLY = HERE / "shipapply.pml"
 PLANTS = HERE.parent / "plants"
 MACHINES = {
     "tsx": ["TSX"],
@@ -238,6 +240,32 @@ BULK_SETTINGS: dict[str, list[str]] = {
     "bulk": [],
     "bulkhard": ["HARD"],
     "bulkrot": ["HARD", "ROT"],
+}
+# Of ship.pml.
+SHIP_SETTINGS: dict[str, list[str]] = {
+    "ship": [],
+    "shippower": ["POWER"],
+    "shiptakeover": ["TAKEOVER"],
+    "shippowertakeover": ["POWER", "TAKEOVER", "WINDOW=1"],
+    "shipreader": ["READER"],
+    "shiptwice": ["TWICE"],
+    "shipanew": ["NA=2"],
+}
+LONG_SHIP_SETTINGS: dict[str, list[str]] = {
+    "shippoweranew": ["POWER", "NA=2"],
+    "shippoweragain": ["POWER", "NF=2", "NA=2"],
+    "shippowertakeovertwo": ["POWER", "TAKEOVER"],
+    "shippowertwice": ["POWER", "TWICE", "WINDOW=1"],
+    "shiptakeoveranew": ["TAKEOVER", "NB=2", "WINDOW=1"],
+    "shiptakeoverback": ["TAKEOVER", "BACK", "NA=2", "WINDOW=1"],
+    "shiptakeovertwice": ["TAKEOVER", "TWICE", "WINDOW=1"],
+    "shipreaderpower": ["READER", "POWER"],
+    "shipreadertakeover": ["READER", "TAKEOVER", "WINDOW=1"],
+}
+# Of shipapply.pml.
+SHIP_APPLY_SETTINGS: dict[str, list[str]] = {
+    "shipapply": [],
+    "shipapplyfirst": ["FIRSTDROPS"],
 }
 LONG_CLAIMS_SETTINGS: dict[str, list[str]] = {
     "claimstwice": ["NR=2"],
@@ -661,6 +689,32 @@ BULK_OPERATOR_MUTATIONS = [
     Mutation("WINDOWNOSYNC", "INV-OP2", [], [], ["bulkoperator"]),
     Mutation("SKIPSREST", "INV-BU3", ["each-takes-marked"], [], ["bulkoperator"]),
 ]
+# Of ship.pml.
+SHIP_MUTATIONS = [
+    Mutation("NOLEASH", "INV-SH5", [], [], ["ship"]),
+    Mutation("LIMITFIRST", "INV-SH5", [], [], ["ship"]),
+    Mutation("RECOVERFREE", "INV-SH5", [], [], ["shippower"]),
+    Mutation("NOCLAIM", "INV-SH4", [], [], ["shippower"]),
+    Mutation("LOCALFIRST", "INV-SH4", [], [], ["shippower"]),
+    Mutation("ANYPLACE", "INV-SH4", [], [], ["shiptwice"]),
+    Mutation("VOIDFENCES", "INV-SH4", [], [], ["shiptakeoveranew"]),
+    Mutation("NOGAP", "INV-SH1", [], [], ["ship", "shiptakeover"]),
+    Mutation("ANYANSWER", "INV-SH1", [], [], ["ship"]),
+    Mutation("OVERHOLE", "INV-SH1", [], [], ["ship"]),
+    Mutation("OWNCLAIMUNREAD", "INV-SH2", [], [], ["shiptakeover"]),
+    Mutation("EQUALTERM", "INV-SH2", [], [], ["shiptakeover"]),
+    Mutation("FENCEDCLAIMS", "INV-SH2", [], [], ["shiptakeover"]),
+    Mutation("READERUNACKED", "INV-SH6", [], [], ["shipreader"]),
+    Mutation("FORGETLATE", "INV-SH3", [], [], ["shiptakeover"]),
+]
+# Of shipapply.pml.
+SHIP_APPLY_MUTATIONS = [
+    Mutation("POSAPART", "INV-SH8", [], [], ["shipapply"]),
+    Mutation("POSFIRST", "INV-SH8", [], [], ["shipapply"]),
+    Mutation("SIDEUNREPLAYED", "INV-SH9", [], [], ["shipapply"]),
+    Mutation("PARTKEPT", "INV-SH10", [], [], ["shipapply"]),
+    Mutation("PARTCOUNTED", "INV-SH10", [], [], ["shipapply", "shipapplyfirst"]),
+]
 ALL_MUTATIONS = (
     MUTATIONS
     + SOFTWARE_MUTATIONS
@@ -678,6 +732,8 @@ ALL_MUTATIONS = (
     + BULK_MUTATIONS
     + BULK_BLOCK_MUTATIONS
     + BULK_OPERATOR_MUTATIONS
+    + SHIP_MUTATIONS
+    + SHIP_APPLY_MUTATIONS
 )
 # Steps that a model leaves out or swaps without harm, and the settings or machines.
 SPARED = {
@@ -687,6 +743,8 @@ SPARED = {
     "EXTENDSWEPT": ["parallelinplacewide"],
     "STORESUNFENCED": ["sweeptso"],
     "ENDUNFENCED": ["sweeptso"],
+    "NOCLAIM": ["shipanew", "shiptakeover"],
+    "PARTKEPT": ["shipapplyfirst"],
 }
 
 # Of the cases without --long, those that take seconds, the longest first.  gcc optimises them, and
@@ -709,7 +767,14 @@ SLOW = [
     "sweep",
     "soft-nw3",
     "asyncreader-READERBLIND",
+    "shippowertakeover",
+    "shiptakeover",
+    "shiptakeover-NOCLAIM",
+    "shipanew-NOCLAIM",
+    "shiptakeoveranew-VOIDFENCES",
     "async",
+    "shipanew",
+    "shipreader",
     "naming-NOUNSEEN",
 ]
 
@@ -769,6 +834,8 @@ def cases(long: bool) -> dict[str, Case]:
         | cases_of(BULK, BULK_SETTINGS, BULK_MUTATIONS)
         | cases_of_one(BULK_BLOCK, "bulkblock", BULK_BLOCK_MUTATIONS)
         | cases_of_one(BULK_OPERATOR, "bulkoperator", BULK_OPERATOR_MUTATIONS)
+        | cases_of(SHIP, SHIP_SETTINGS | LONG_SHIP_SETTINGS, SHIP_MUTATIONS, LONG_SHIP_SETTINGS)
+        | cases_of(SHIP_APPLY, SHIP_APPLY_SETTINGS, SHIP_APPLY_MUTATIONS)
         | spared_cases()
     )
     return {name: case for name, case in every.items() if long or not case.long}
@@ -822,6 +889,8 @@ def spared_cases() -> dict[str, Case]:
                 (SWEEP, SWEEP_SETTINGS),
                 (SWITCH, SWITCH_SETTINGS),
                 (GROUP, GROUP_SETTINGS),
+                (SHIP, SHIP_SETTINGS),
+                (SHIP_APPLY, SHIP_APPLY_SETTINGS),
             ):
                 if name in settings:
                     found[f"{name}-{spared}"] = Case(model, settings[name] + [spared], True)
@@ -847,6 +916,8 @@ def disagreements() -> list[str]:
         (BULK, BULK_MUTATIONS),
         (BULK_BLOCK, BULK_BLOCK_MUTATIONS),
         (BULK_OPERATOR, BULK_OPERATOR_MUTATIONS),
+        (SHIP, SHIP_MUTATIONS),
+        (SHIP_APPLY, SHIP_APPLY_MUTATIONS),
     ):
         invariants = {m.name: m.invariant for m in mutations}
         listed = dict(MUTATION_LINE.findall(model.read_text().split("*/")[0]))
