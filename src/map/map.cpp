@@ -104,6 +104,15 @@ public:
 	}
 	BytesView(Writer *tx, const uint64_t *at) : words_(tx, at), tx_(tx) {}
 	BytesView(const fur_map_lookup &lookup) : BytesView(lookup.key, lookup.key_bytes) {}
+	/* For less() only: a key behind all others. */
+	static BytesView behind_all()
+	{
+		return {&BEHIND_ALL, 0};
+	}
+	bool is_behind_all() const
+	{
+		return bytes_ == &BEHIND_ALL;
+	}
 
 	size_t size() const
 	{
@@ -126,6 +135,8 @@ public:
 	}
 
 private:
+	static constexpr char BEHIND_ALL = 0; /* its address counts */
+
 	fur::detail::Text words_;
 	const char *bytes_ = nullptr;
 	Writer *tx_ = nullptr;
@@ -156,6 +167,11 @@ struct fur::stored<Bytes> : fur::detail::TextCodec<BytesView> {
 		const uint64_t first = value.word(0) << 32 | value.size();
 		fur_store(tx, &at[0], first);
 		fur_store(tx, &at[1], detail::word_of(block));
+	}
+	template <class Tx>
+	static bool less(Tx *tx, const uint64_t *at, const view &value)
+	{
+		return value.is_behind_all() || Codec::less(tx, at, value);
 	}
 	static uint64_t hash_of(const view &value)
 	{
@@ -773,23 +789,12 @@ enum : uint64_t { PART = 1000 }; /* entries that an update of several removes */
 int remove_some(
         Writer *tx, Ordered &entries, const fur_map_range &range, uint64_t most, uint64_t *gone)
 {
-	const BytesView first(range.first, range.first_bytes);
-	const auto some = [&](BytesView last) {
-		const auto [n, more] = entries.delete_some(tx, first, last, most);
-		*gone += n;
-		return more;
-	};
-	if (range.last)
-		return some(BytesView(range.last, range.last_bytes));
-	if (entries.lower_bound(tx, first) == entries.in(tx).end())
-		return 0;
-	auto end = entries.in(tx).end();
-	if (some(BytesView(tx, (--end).key_words())))
-		return 1;
-	end = entries.in(tx).end();
-	entries.erase(tx, --end);
-	++*gone;
-	return 0;
+	const BytesView first(range.first, range.first_bytes),
+	        last = range.last ? BytesView(range.last, range.last_bytes)
+	                          : BytesView::behind_all();
+	const auto [n, more] = entries.delete_some(tx, first, last, most);
+	*gone += n;
+	return more;
 }
 int check_range(const fur_map_range *range, const char *function)
 {
