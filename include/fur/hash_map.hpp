@@ -137,7 +137,7 @@ public:
 		}
 		return 0;
 	}
-	/* begin_at - an iterator to the first entry from a place of scan() on. */
+	/* begin_at - for fur_map.h: an iterator to the first entry from a place of scan() on. */
 	template <class Tx>
 	Iterator<Tx> begin_at(Tx *tx, uint64_t place) const
 	{

@@ -315,7 +315,7 @@ public:
 		return erase_from(
 		        tx, at, [&](const auto &entry) { return +Pass::holds(tx, pred, *entry); });
 	}
-	/* erase_from - remove the entries from the iterator on for which which(at) is 1, and keep
+	/* erase_from - for fur_map.h: remove the entries from the iterator on for which which(at) is 1, and keep
 	 * those for which it is 0.  At the first for which it is negative it stops: `at` is there
 	 * then, or else at the end.   Returns: how many. */
 	template <class Tx, class It, class Which>
