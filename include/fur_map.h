@@ -293,19 +293,20 @@ FUR_API size_t fur_map_value(const struct fur_map_iterator *it, void *to, size_t
 FUR_API FUR_MUST_USE int fur_map_view(
         const struct fur_map_iterator *it, struct fur_map_bytes *key, struct fur_map_bytes *value);
 
-/* fur_map_scan_ro, fur_map_scan_reader, fur_map_scan_update - fur_map_scan(tx, map, uint64_t *place,
- * size_t most, void *entries, size_t *bytes): a walk through a hash map in parts, from one
- * transaction, or one process, to the next, as SCAN of Redis.  It copies entries from *place on, and
- * sets *place to where to go on.  A walk begins with *place = 0; any number is a place, and has the
- * same meaning in each process that opens the heap.
+/* fur_map_scan_ro, fur_map_scan_reader, fur_map_scan_update - fur_map_scan(tx, map, uint64_t
+ * *place, size_t most, void *entries, size_t *bytes): a walk through a hash map in parts, from one
+ * transaction, or one process, to the next, as SCAN of Redis.  It copies entries from *place on,
+ * and sets *place to where to go on.  A walk begins with *place = 0; any number is a place, and has
+ * the same meaning in each process that opens the heap.
  * It copies whole groups of some entries, which lie together, until there are `most` entries, or no
  * room for the next group.  Before the call *bytes is the room at `entries`; afterwards it is the
  * size of what was copied, in the format of fur_map_copy_at().  If the room is too small for the
- * first group, nothing is copied, *place stays, and *bytes is the room that this one needs, which is
- * more.  A group has about 8 entries at most; only keys that were chosen for their hashes make a
+ * first group, nothing is copied, *place stays, and *bytes is the room that this one needs, which
+ * is more.  A group has about 8 entries at most; only keys that were chosen for their hashes make a
  * larger one (docs/containers.md, "Keys that strangers choose").
- * An entry that is in the map from the first call to the last is copied once or more often: again if
- * the map shrinks between two calls.  One that is added or removed meanwhile may be copied or not.
+ * An entry that is in the map from the first call to the last is copied once or more often: again
+ * if the map shrinks between two calls.  One that is added or removed meanwhile may be copied or
+ * not.
  * Returns: 1 if the walk is to go on; 0 if it is complete: *place is 0.
  * Errors:  FUR_EINVAL for an ordered map, in which the last key is such a place: see
  *          FUR_MAP_BEHIND.  *bytes is 0 then. */

@@ -315,9 +315,9 @@ public:
 		return erase_from(
 		        tx, at, [&](const auto &entry) { return +Pass::holds(tx, pred, *entry); });
 	}
-	/* erase_from - for fur_map.h: remove the entries from the iterator on for which which(at) is 1, and keep
-	 * those for which it is 0.  At the first for which it is negative it stops: `at` is there
-	 * then, or else at the end.   Returns: how many. */
+	/* erase_from - for fur_map.h: remove the entries from the iterator on for which which(at)
+	 * is 1, and keep those for which it is 0.  At the first for which it is negative it stops:
+	 * `at` is there then, or else at the end.   Returns: how many. */
 	template <class Tx, class It, class Which>
 	size_type erase_from(Tx *tx, It &at, Which which)
 	{

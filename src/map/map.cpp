@@ -1521,7 +1521,7 @@ FUR_API int fur_map_scan_at(fur_thread *thread, fur_snapshot *snapshot, const fu
 {
 	if (int error = check_room(entries, bytes, __func__))
 		return error;
-	/* scan() sets *place and *bytes after its last load, so a run that libfur leaves has not. */
+	/* scan() sets *place and *bytes after its last load: a run that libfur leaves has not. */
 	const int result = read_at(thread, snapshot, [=](auto *tx) {
 		return fur_map_scan_reader(tx, map, place, most, entries, bytes);
 	});

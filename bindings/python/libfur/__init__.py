@@ -210,6 +210,7 @@ def _load() -> ctypes.CDLL:
     return lib
 
 
+_ADDS = ("fur_map_put", "fur_map_insert", "fur_map_put_one")
 _RANGES = ("fur_map_remove_range", "fur_map_remove_range_in_parts")
 
 
@@ -240,10 +241,8 @@ def _declare(lib: ctypes.CDLL) -> None:
         "fur_map_clear": [handle, handle],
         "fur_map_clear_in_parts": [handle, handle],
         **dict.fromkeys(_RANGES, [handle, handle, ctypes.POINTER(_Range), count]),
-        "fur_map_put": [handle, handle, data, size, data, size],
-        "fur_map_insert": [handle, handle, data, size, data, size],
+        **dict.fromkeys(_ADDS, [handle, handle, data, size, data, size]),
         "fur_map_remove": [handle, handle, data, size],
-        "fur_map_put_one": [handle, handle, data, size, data, size],
         "fur_map_remove_one": [handle, handle, data, size],
         "fur_map_get_one": [handle, handle, data, size, data, ctypes.POINTER(size)],
         "fur_map_get_many_one": [handle, handle, data, size],
