@@ -70,8 +70,13 @@ class _OrderedKeys(_Keys[T]):
         return key
 
 
-class _Changing(_Keys[T], MutableSet[T]):
-    """What changes a set."""
+class Set(_Keys[T], MutableSet[T]):
+    """A set in a heap, of bytes or str, as Heap.hash_set() and Heap.ordered_set() return it.
+
+    In the heap it is a map whose values are empty: hash_map() of its name, C and Rust find it as
+    such.  Each operation is one transaction, as those of a Map are; `|`, `&`, `-` and `^` return a
+    set of Python.
+    """
 
     def add(self, key: T) -> None:
         """Add the key, unless it is there."""
@@ -127,17 +132,8 @@ class _Changing(_Keys[T], MutableSet[T]):
             return super().__isub__(other)
 
 
-class Set(_Changing[T]):
-    """A set in a heap, of bytes or str, as Heap.hash_set() returns it.
-
-    In the heap it is a map whose values are empty: hash_map() of its name, C and Rust find it as
-    such.  Each operation is one transaction, as those of a Map are; `|`, `&`, `-` and `^` return a
-    set of Python.
-    """
-
-
-class OrderedSet(_OrderedKeys[T], _Changing[T]):
-    """Likewise, with its keys in the order of their bytes, as Heap.ordered_set() returns it."""
+class OrderedSet(_OrderedKeys[T], Set[T]):
+    """A set whose keys are in the order of their bytes."""
 
     def remove_range(self, start: Optional[T] = None, stop: Optional[T] = None) -> int:
         """Remove the keys that are not before `start`, and before `stop`: see
@@ -155,5 +151,5 @@ class SnapshotSet(_Keys[T]):
     """A set as it was at a Snapshot: snapshot[set] returns it."""
 
 
-class SnapshotOrderedSet(_OrderedKeys[T]):
+class SnapshotOrderedSet(_OrderedKeys[T], SnapshotSet[T]):
     """Likewise, with its keys in the order of their bytes."""

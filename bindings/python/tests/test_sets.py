@@ -59,6 +59,7 @@ class Sets(HeapTest):
                 self.reopen()
         for s, model in zip(self.sets(text=True), models):
             self.assertIsInstance(s, collections.abc.MutableSet)
+            self.assertIsInstance(s, libfur.Set)
             self.assertEqual(s & {"key 1", "other"}, model & {"key 1", "other"})
             self.assertIs(type(s | {"other"}), set)
             self.assertTrue(s <= model | {"other"})
