@@ -48,6 +48,8 @@ enum fur_map_kind {
 	FUR_MAP_ORDERED = 2 /* fur::ordered_map */
 };
 
+struct fur_map_iterator; /* below */
+
 /* Bytes where they lie. */
 struct fur_map_bytes {
 	const void *at;
@@ -163,6 +165,37 @@ FUR_API FUR_MUST_USE int fur_map_remove_range(
 FUR_API FUR_MUST_USE int fur_map_remove_range_in_parts(
         fur_thread *thread, fur_map *map, const struct fur_map_range *range, uint64_t *removed);
 
+/* fur_map_remove_if - remove the entries for which which(entry, arg) returns 1, and keep those for
+ * which it returns 0.  It looks at the entry by fur_map_key() and fur_map_value(), and may read
+ * other maps; it must not change this one.  It is a part of the update's body: what that must not
+ * do, it must not do either.  If it returns a negative number, the removal stops, and what it has
+ * removed by then stays removed, unless you abort the update.
+ * If the log has no room for the removal, the update fails: then call
+ * fur_map_remove_if_in_parts().
+ * Visible, Durable: with fur_commit().
+ * Returns: 0, or the negative number of which(); *removed is the number of entries removed.
+ *          `removed` may be NULL.
+ * Errors:  FUR_EINVAL if `which` is NULL; FUR_ETOOBIG, and those of all functions. */
+FUR_API FUR_MUST_USE int fur_map_remove_if(fur_update *update, fur_map *map,
+        int (*which)(const struct fur_map_iterator *entry, void *arg), void *arg,
+        uint64_t *removed);
+
+/* fur_map_remove_if_in_parts - the same in several updates, each of which looks at about 1000
+ * entries, or fewer if the log is small.  So it takes maps of any size, with any log; it is not
+ * atomic.  The updates are those of fur_begin_update(): which() runs in one at a time, and libfur
+ * never leaves it by longjmp().  It may be asked about an entry again that it has kept.  If it
+ * returns a negative number, the last update is rolled back.
+ * Visible: other threads see the map shrink.  An entry that they add may be removed or not.
+ * Crash:   the map has fewer entries, and can be used as any other.
+ * Durable: what is removed so far, with each update.
+ * Returns: 0, or the negative number of which(); *removed is the number of entries removed, also
+ *          after an error.
+ * Errors:  FUR_EINVAL; FUR_ENOMEM (for the key to go on from); FUR_ENESTED inside a transaction;
+ *          those of fur_begin_update() and fur_commit(). */
+FUR_API FUR_MUST_USE int fur_map_remove_if_in_parts(fur_thread *thread, fur_map *map,
+        int (*which)(const struct fur_map_iterator *entry, void *arg), void *arg,
+        uint64_t *removed);
+
 /* fur_map_size_ro, fur_map_size_reader, fur_map_size_update - fur_map_size(tx, map, uint64_t
  * *size): count the entries.  It reads words that insertions store to, so call it in updates and
  * optimistic readers only if you must.
@@ -260,6 +293,30 @@ FUR_API size_t fur_map_value(const struct fur_map_iterator *it, void *to, size_t
 FUR_API FUR_MUST_USE int fur_map_view(
         const struct fur_map_iterator *it, struct fur_map_bytes *key, struct fur_map_bytes *value);
 
+/* fur_map_scan_ro, fur_map_scan_reader, fur_map_scan_update - fur_map_scan(tx, map, uint64_t
+ * *place, size_t most, void *entries, size_t *bytes): a walk through a hash map in parts, from one
+ * transaction, or one process, to the next, as SCAN of Redis.  It copies entries from *place on,
+ * and sets *place to where to go on.  A walk begins with *place = 0; any number is a place, and has
+ * the same meaning in each process that opens the heap.
+ * It copies whole groups of some entries, which lie together, until there are `most` entries, or no
+ * room for the next group.  Before the call *bytes is the room at `entries`; afterwards it is the
+ * size of what was copied, in the format of fur_map_copy_at().  If the room is too small for the
+ * first group, nothing is copied, *place stays, and *bytes is the room that this one needs, which
+ * is more.  A group has about 8 entries at most; only keys that were chosen for their hashes make a
+ * larger one (docs/containers.md, "Keys that strangers choose").
+ * An entry that is in the map from the first call to the last is copied once or more often: again
+ * if the map shrinks between two calls.  One that is added or removed meanwhile may be copied or
+ * not.
+ * Returns: 1 if the walk is to go on; 0 if it is complete: *place is 0.
+ * Errors:  FUR_EINVAL for an ordered map, in which the last key is such a place: see
+ *          FUR_MAP_BEHIND.  *bytes is 0 then. */
+FUR_API FUR_MUST_USE int fur_map_scan_ro(
+        fur_ro *ro, const fur_map *map, uint64_t *place, size_t most, void *entries, size_t *bytes);
+FUR_API FUR_MUST_USE int fur_map_scan_reader(fur_reader *reader, const fur_map *map,
+        uint64_t *place, size_t most, void *entries, size_t *bytes);
+FUR_API FUR_MUST_USE int fur_map_scan_update(fur_update *update, const fur_map *map,
+        uint64_t *place, size_t most, void *entries, size_t *bytes);
+
 /* One operation that is a whole transaction.  There is no begin and no end of its own, so an
  * exception of another language cannot come between them and leave the transaction open. */
 
@@ -351,6 +408,12 @@ FUR_API FUR_MUST_USE int fur_map_copy_at(fur_thread *thread, fur_snapshot *snaps
         const fur_map *map, enum fur_map_place where, const void *key, size_t key_bytes,
         void *entries, size_t *bytes);
 
+/* fur_map_scan_at - fur_map_scan() of the entries that the map had then.
+ * Returns: 1 if the walk is to go on; 0 if it is complete: *place is 0.
+ * Errors:  those of fur_map_scan() and fur_snapshot_run(); as fur_map_get_at(). */
+FUR_API FUR_MUST_USE int fur_map_scan_at(fur_thread *thread, fur_snapshot *snapshot,
+        const fur_map *map, uint64_t *place, size_t most, void *entries, size_t *bytes);
+
 #ifdef __cplusplus
 } /* extern "C" */
 
@@ -408,6 +471,21 @@ inline int fur_map_seek(fur_update *tx, const fur_map *map, fur_map_place where,
 {
 	return fur_map_seek_update(tx, map, where, key, key_bytes, it);
 }
+inline int fur_map_scan(
+        fur_ro *tx, const fur_map *map, uint64_t *place, size_t most, void *entries, size_t *bytes)
+{
+	return fur_map_scan_ro(tx, map, place, most, entries, bytes);
+}
+inline int fur_map_scan(fur_reader *tx, const fur_map *map, uint64_t *place, size_t most,
+        void *entries, size_t *bytes)
+{
+	return fur_map_scan_reader(tx, map, place, most, entries, bytes);
+}
+inline int fur_map_scan(fur_update *tx, const fur_map *map, uint64_t *place, size_t most,
+        void *entries, size_t *bytes)
+{
+	return fur_map_scan_update(tx, map, place, most, entries, bytes);
+}
 #else
 #define fur_map_size(tx, map, size)                                                                \
 	FUR_CALL(tx, fur_map_size_ro, fur_map_size_reader, fur_map_size_update)(tx, map, size)
@@ -420,6 +498,9 @@ inline int fur_map_seek(fur_update *tx, const fur_map *map, fur_map_place where,
 #define fur_map_seek(tx, map, where, key, key_bytes, it)                                           \
 	FUR_CALL(tx, fur_map_seek_ro, fur_map_seek_reader, fur_map_seek_update)                    \
 	(tx, map, where, key, key_bytes, it)
+#define fur_map_scan(tx, map, place, most, entries, bytes)                                         \
+	FUR_CALL(tx, fur_map_scan_ro, fur_map_scan_reader, fur_map_scan_update)                    \
+	(tx, map, place, most, entries, bytes)
 #endif
 
 #endif /* FUR_MAP_H */

@@ -126,7 +126,7 @@ public:
 	template <class Tx, class F>
 	uint64_t scan(Tx *tx, uint64_t from, size_t most, F &&f) const
 	{
-		Iterator<Tx> at(tx, this, from, [](const uint64_t *) { return UINT64_C(0); });
+		Iterator<Tx> at = begin_at(tx, from);
 		uint64_t hash = at.hash_;
 		for (const Iterator<Tx> end; at != end; ++at) {
 			if (at.hash_ != hash && most == 0)
@@ -136,6 +136,12 @@ public:
 			most -= most > 0;
 		}
 		return 0;
+	}
+	/* begin_at - for fur_map.h: an iterator to the first entry from a place of scan() on. */
+	template <class Tx>
+	Iterator<Tx> begin_at(Tx *tx, uint64_t place) const
+	{
+		return {tx, this, place, [](const uint64_t *) { return UINT64_C(0); }};
 	}
 	/* verify - check the structure of the whole map.  For tests: it takes as long as a walk.
 	 * Returns: NULL, or what is wrong.  Sets `blocks` to the number of blocks that it owns. */
@@ -1325,6 +1331,11 @@ private:
 		{
 			return key_codec::load(tx_, key_words());
 		}
+		/* The place, for scan(), of the entry's leaf or bucket. */
+		uint64_t leaf_place() const
+		{
+			return hash_;
+		}
 		/* Where the entry lies, for codecs. */
 		const uint64_t *key_words() const
 		{
@@ -1417,7 +1428,7 @@ private:
 		View(Tx *tx, const hash_map *map) : tx_(tx), map_(map) {}
 		Iterator<Tx> begin() const
 		{
-			return {tx_, map_, 0, [](const uint64_t *) { return UINT64_C(0); }};
+			return map_->begin_at(tx_, 0);
 		}
 		Iterator<Tx> end() const
 		{

@@ -311,11 +311,23 @@ public:
 	template <class Tx, class Pred>
 	size_type erase_if(Tx *tx, Pred pred)
 	{
+		auto at = map().in(tx).begin();
+		return erase_from(
+		        tx, at, [&](const auto &entry) { return +Pass::holds(tx, pred, *entry); });
+	}
+	/* erase_from - for fur_map.h: remove the entries from the iterator on for which which(at)
+	 * is 1, and keep those for which it is 0.  At the first for which it is negative it stops:
+	 * `at` is there then, or else at the end.   Returns: how many. */
+	template <class Tx, class It, class Which>
+	size_type erase_from(Tx *tx, It &at, Which which)
+	{
 		check_changes<Tx>();
 		size_type gone = 0;
-		const auto all = map().in(tx);
-		for (auto at = all.begin(); at != all.end();) {
-			if (Pass::holds(tx, pred, *at)) {
+		for (const auto end = map().in(tx).end(); at != end;) {
+			const int decision = which(at);
+			if (decision < 0)
+				break;
+			if (decision) {
 				at = map().erase(tx, at);
 				gone++;
 			} else {

@@ -11,6 +11,7 @@
 
 #include <climits>
 #include <csetjmp>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -53,6 +54,10 @@ void *fur_alloc_aligned(Writer *tx, size_t bytes, size_t alignment)
 void fur_free(Writer *tx, void *block)
 {
 	::fur_free(tx->update, block);
+}
+void fur_read(Writer *tx, void *to, const void *from, size_t bytes)
+{
+	::fur_read(tx->update, to, from, bytes);
 }
 void fur_write(Writer *tx, void *to, const void *from, size_t bytes)
 {
@@ -99,6 +104,15 @@ public:
 	}
 	BytesView(Writer *tx, const uint64_t *at) : words_(tx, at), tx_(tx) {}
 	BytesView(const fur_map_lookup &lookup) : BytesView(lookup.key, lookup.key_bytes) {}
+	/* For less() only: a key behind all others. */
+	static BytesView behind_all()
+	{
+		return {&BEHIND_ALL, 0};
+	}
+	bool is_behind_all() const
+	{
+		return bytes_ == &BEHIND_ALL;
+	}
 
 	size_t size() const
 	{
@@ -121,6 +135,8 @@ public:
 	}
 
 private:
+	static constexpr char BEHIND_ALL = 0; /* its address counts */
+
 	fur::detail::Text words_;
 	const char *bytes_ = nullptr;
 	Writer *tx_ = nullptr;
@@ -151,6 +167,11 @@ struct fur::stored<Bytes> : fur::detail::TextCodec<BytesView> {
 		const uint64_t first = value.word(0) << 32 | value.size();
 		fur_store(tx, &at[0], first);
 		fur_store(tx, &at[1], detail::word_of(block));
+	}
+	template <class Tx>
+	static bool less(Tx *tx, const uint64_t *at, const view &value)
+	{
+		return value.is_behind_all() || Codec::less(tx, at, value);
 	}
 	static uint64_t hash_of(const view &value)
 	{
@@ -416,7 +437,7 @@ struct Place {
 		return !at_end();
 	}
 };
-enum class In : uint32_t { RO, READER, UPDATE };
+enum class In : uint32_t { RO, READER, UPDATE, CHANGE };
 struct AnyPlace {
 	uint32_t kind; /* of the map; 0: none */
 	In in;         /* what transaction */
@@ -428,6 +449,9 @@ struct AnyPlace {
 		Place<fur_ro, Ordered> ordered_ro;
 		Place<fur_reader, Ordered> ordered_reader;
 		Place<fur_update, Ordered> ordered_update;
+		/* Of a predicate. */
+		Place<Writer, Hash> hash_change;
+		Place<Writer, Ordered> ordered_change;
 	} any;
 
 	/* Become one of them. */
@@ -436,6 +460,7 @@ struct AnyPlace {
 	{
 		in = std::is_same_v<Tx, fur_ro>       ? In::RO
 		     : std::is_same_v<Tx, fur_reader> ? In::READER
+		     : std::is_same_v<Tx, Writer>     ? In::CHANGE
 		                                      : In::UPDATE;
 		return new (&any) Place<Tx, Map>{tx, map, {}};
 	}
@@ -457,6 +482,8 @@ struct AnyPlace {
 			return hash ? f(any.hash_reader) : f(any.ordered_reader);
 		if (in == In::UPDATE)
 			return hash ? f(any.hash_update) : f(any.ordered_update);
+		if (in == In::CHANGE)
+			return hash ? f(any.hash_change) : f(any.ordered_change);
 		return hash ? f(any.hash_ro) : f(any.ordered_ro);
 	}
 };
@@ -533,6 +560,108 @@ int seek(Tx *tx, const fur_map *map, fur_map_place where, const void *key, size_
 		place->kind = static_cast<uint32_t>(kind);
 		return at->found();
 	});
+}
+
+/* ----------------------------------------------------------------- copies of entries */
+
+/* Room for entries, in the format of fur_map_copy_at(). */
+struct Copies {
+	unsigned char *to;
+	size_t room, used;
+
+	/* The bytes that the copy of an entry takes. */
+	template <class At, class Tx>
+	static size_t bytes_of(Tx *tx, const At &at)
+	{
+		return 2 * sizeof(uint32_t) + fur::detail::Text(tx, at.key_words()).size() +
+		       fur::detail::Text(tx, at.value_words()).size();
+	}
+	/* The words of a text.  Returns: its size. */
+	template <class Tx>
+	uint32_t add_text(Tx *tx, const uint64_t *words)
+	{
+		const size_t bytes = copy_text(tx, words, to + used, room - used);
+		used += bytes;
+		return static_cast<uint32_t>(bytes);
+	}
+	/* Add the entry, if there is room. */
+	template <class Tx, class At>
+	bool add(Tx *tx, const At &at)
+	{
+		if (bytes_of(tx, at) > room - used)
+			return false;
+		uint32_t sizes[2];
+		unsigned char *start = to + used;
+		used += sizeof sizes;
+		sizes[0] = add_text(tx, at.key_words());
+		sizes[1] = add_text(tx, at.value_words());
+		memcpy(start, sizes, sizeof sizes);
+		return true;
+	}
+};
+/* Copies that a caller asks for: can there be any? */
+int check_room(const void *entries, const size_t *bytes, const char *function)
+{
+	return bytes && (entries || !*bytes) ? 0
+	                                     : fur_fail(FUR_EINVAL, "%s: %s is NULL", function,
+	                                               bytes ? "entries" : "bytes");
+}
+
+/* The room for the rest of a leaf, or bucket, and what is copied already. */
+template <class Tx>
+size_t room_for_leaf(Tx *tx, const Hash &map, Hash::iterator<Tx> at, size_t copied)
+{
+	const auto end = map.in(tx).end();
+	for (const uint64_t leaf = at.leaf_place(); at != end && at.leaf_place() == leaf; ++at)
+		copied += Copies::bytes_of(tx, at);
+	return copied;
+}
+/* Copy whole leaves, and buckets, from a place on, which becomes that to go on from.  If there is
+ * no room for the first one, `used` becomes the room that it needs.  Returns: are there more? */
+template <class Tx>
+bool copy_leaves(Tx *tx, const Hash &map, uint64_t *place, size_t most, Copies *copies)
+{
+	size_t whole = 0; /* the bytes of the leaves before this one */
+	auto at = map.begin_at(tx, *place);
+	uint64_t leaf = at.leaf_place();
+	for (const auto end = map.in(tx).end(); at != end; ++at) {
+		if (at.leaf_place() != leaf) {
+			leaf = at.leaf_place();
+			whole = copies->used;
+			if (most == 0)
+				break;
+		}
+		if (!copies->add(tx, at)) {
+			copies->used = whole ? whole : room_for_leaf(tx, map, at, copies->used);
+			break;
+		}
+		most -= most > 0;
+	}
+	const bool more = at != map.in(tx).end();
+	*place = more ? leaf : 0;
+	return more;
+}
+template <class Tx>
+int scan(Tx *tx, const fur_map *map, uint64_t *place, size_t most, void *entries, size_t *bytes,
+        const char *function)
+{
+	if (int error = check_room(entries, bytes, function))
+		return error;
+	Copies copies{static_cast<unsigned char *>(entries), *bytes, 0};
+	uint64_t next = place ? *place : 0;
+	int result = begin(tx, map, function);
+	if (result == FUR_MAP_ORDERED)
+		result = fur_fail(FUR_EINVAL,
+		        "%s: the places of an ordered map are its keys: go on by "
+		        "fur_map_seek() with the last key, and FUR_MAP_BEHIND",
+		        function);
+	else if (result > 0)
+		result = place ? +copy_leaves(tx, map->map.hash, &next, most, &copies)
+		               : fur_fail(FUR_EINVAL, "%s: place is NULL", function);
+	*bytes = result < 0 ? 0 : copies.used;
+	if (result >= 0)
+		*place = next;
+	return result;
 }
 
 /* The words of a text, where they can be seen. */
@@ -660,23 +789,12 @@ enum : uint64_t { PART = 1000 }; /* entries that an update of several removes */
 int remove_some(
         Writer *tx, Ordered &entries, const fur_map_range &range, uint64_t most, uint64_t *gone)
 {
-	const BytesView first(range.first, range.first_bytes);
-	const auto some = [&](BytesView last) {
-		const auto [n, more] = entries.delete_some(tx, first, last, most);
-		*gone += n;
-		return more;
-	};
-	if (range.last)
-		return some(BytesView(range.last, range.last_bytes));
-	if (entries.lower_bound(tx, first) == entries.in(tx).end())
-		return 0;
-	auto end = entries.in(tx).end();
-	if (some(BytesView(tx, (--end).key_words())))
-		return 1;
-	end = entries.in(tx).end();
-	entries.erase(tx, --end);
-	++*gone;
-	return 0;
+	const BytesView first(range.first, range.first_bytes),
+	        last = range.last ? BytesView(range.last, range.last_bytes)
+	                          : BytesView::behind_all();
+	const auto [n, more] = entries.delete_some(tx, first, last, most);
+	*gone += n;
+	return more;
 }
 int check_range(const fur_map_range *range, const char *function)
 {
@@ -725,15 +843,21 @@ void clear_part(fur_update *update, void *arg)
 	if (call->result == 0 && call->destroys)
 		call->result = fur_map_destroy(update, call->map);
 }
+/* Can the thread begin updates? */
+int check_outside(const fur_thread *thread, const char *function)
+{
+	if (!thread)
+		return fur_fail(FUR_EINVAL, "%s: the thread is NULL", function);
+	if (thread->update.depth || thread->ro.depth)
+		return fur_fail(FUR_ENESTED, "%s: end this thread's transaction first", function);
+	return 0;
+}
 /* Returns: 0, or an error; *removed, unless NULL, counts what the updates have removed. */
 int run_in_parts(
         fur_thread *thread, void (*part)(fur_update *, void *), PartCall call, uint64_t *removed)
 {
-	if (!thread)
-		return fur_fail(FUR_EINVAL, "%s: the thread is NULL", call.function);
-	if (thread->update.depth || thread->ro.depth)
-		return fur_fail(
-		        FUR_ENESTED, "%s: end this thread's transaction first", call.function);
+	if (int error = check_outside(thread, call.function))
+		return error;
 	do {
 		if (int error = fur_update_run(thread, part, &call, nullptr))
 			return error;
@@ -752,6 +876,124 @@ void remove_root(fur_update *update, void *arg)
 		                                       BytesView(call->name, strlen(call->name))));
 	                               })
 	                     : 0;
+}
+
+/* ----------------------------------------------------------- removal by a predicate */
+
+/* The arguments of fur_map_remove_if() and fur_map_remove_if_in_parts(). */
+struct Removal {
+	fur_map *map;
+	int (*which)(const fur_map_iterator *entry, void *arg);
+	void *arg;
+	const char *function;
+};
+/* Where an update ends that does a part of a removal, and the next one begins. */
+struct Mark {
+	uint64_t place; /* of a hash map */
+	char *key;      /* of an ordered map: allocated; NULL: its first key */
+	size_t key_bytes, room;
+
+	Hash::iterator<Writer> begin(Writer *tx, const Hash &map) const
+	{
+		return map.begin_at(tx, place);
+	}
+	Ordered::iterator<Writer> begin(Writer *tx, const Ordered &map) const
+	{
+		return key ? map.lower_bound(tx, BytesView(key, key_bytes)) : map.in(tx).begin();
+	}
+	/* Returns: 0, or FUR_ENOMEM. */
+	int set(Writer * /* tx */, const Hash::iterator<Writer> &at)
+	{
+		place = at.leaf_place();
+		return 0;
+	}
+	int set(Writer *tx, const Ordered::iterator<Writer> &at)
+	{
+		const size_t bytes = copy_text(tx, at.key_words(), nullptr, 0);
+		if (bytes >= room) {
+			auto *more = static_cast<char *>(realloc(key, bytes + 1));
+			if (!more)
+				return fur_fail(FUR_ENOMEM,
+				        "no memory for the key to go on from, of %zu bytes", bytes);
+			key = more;
+			room = bytes + 1;
+		}
+		key_bytes = copy_text(tx, at.key_words(), key, room);
+		return 0;
+	}
+	/* Can a part end here, which began with `first`?  The next one must not begin at the same
+	 * entry. */
+	static bool is_behind(const Hash::iterator<Writer> &first, const Hash::iterator<Writer> &at)
+	{
+		return at.leaf_place() != first.leaf_place();
+	}
+	static bool is_behind(const Ordered::iterator<Writer> & /* first */,
+	        const Ordered::iterator<Writer> & /* at */)
+	{
+		return true;
+	}
+};
+
+/* Remove entries; with a mark a part of them, from it on.
+ * Returns: 1: there are more; 0; the negative number of the predicate, or an error. */
+template <class Map>
+int remove_entries_if(Writer *tx, Map &entries, const Removal &call, Mark *mark, uint64_t *gone)
+{
+	const Mark none{};
+	fur_map_iterator it;
+	auto *any = new (&it) AnyPlace;
+	any->kind = std::is_same_v<Map, Hash> ? FUR_MAP_HASH : FUR_MAP_ORDERED;
+	auto *place = any->make(tx, &entries);
+	place->at = (mark ? mark : &none)->begin(tx, entries);
+	const auto first = place->at;
+	uint64_t removed = 0, seen = 0;
+	int result = 0;
+	(void)entries.erase_from(tx, place->at, [&](const auto &at) {
+		if (tx->update->error)
+			return -1;
+		if (mark && ((removed && !fur::detail::room_for_a_step(tx)) ||
+		                    (seen >= PART && Mark::is_behind(first, at)))) {
+			result = mark->set(tx, at);
+			result = result ? result : 1;
+			return -1;
+		}
+		seen++;
+		const int decision = call.which(&it, call.arg);
+		if (decision < 0)
+			result = decision;
+		removed += decision > 0;
+		return decision;
+	});
+	*gone = removed;
+	return result;
+}
+int remove_if(fur_update *update, const Removal &call, Mark *mark, uint64_t *gone)
+{
+	const int kind = begin(update, call.map, call.function);
+	if (kind < 0)
+		return kind;
+	if (!call.which)
+		return fur_fail(FUR_EINVAL, "%s: the predicate is NULL", call.function);
+	return try_to_change(update, call.map, kind, [&](Writer *tx, auto &entries) {
+		return remove_entries_if(tx, entries, call, mark, gone);
+	});
+}
+/* A part, in an update of its own.   Returns: as remove_entries_if(). */
+int remove_part_if(fur_thread *thread, const Removal &call, Mark *mark, uint64_t *removed)
+{
+	fur_update *update;
+	if (int error = fur_begin_update(thread, &update))
+		return error;
+	uint64_t gone = 0;
+	const int result = remove_if(update, call, mark, &gone);
+	if (result < 0) {
+		(void)fur_abort(update);
+		return result;
+	}
+	if (int error = fur_commit(update, nullptr))
+		return error;
+	*removed += gone;
+	return result;
 }
 
 } // namespace
@@ -862,6 +1104,33 @@ FUR_API int fur_map_remove_range_in_parts(
 	return run_in_parts(thread, remove_part, {map, __func__, range}, removed);
 }
 
+FUR_API int fur_map_remove_if(fur_update *update, fur_map *map,
+        int (*which)(const fur_map_iterator *entry, void *arg), void *arg, uint64_t *removed)
+{
+	uint64_t gone = 0;
+	const int result = remove_if(update, {map, which, arg, __func__}, nullptr, &gone);
+	if (removed)
+		*removed = gone;
+	return result;
+}
+
+FUR_API int fur_map_remove_if_in_parts(fur_thread *thread, fur_map *map,
+        int (*which)(const fur_map_iterator *entry, void *arg), void *arg, uint64_t *removed)
+{
+	uint64_t gone = 0;
+	int result = check_outside(thread, __func__);
+	if (!result) {
+		Mark mark{};
+		do
+			result = remove_part_if(thread, {map, which, arg, __func__}, &mark, &gone);
+		while (result > 0);
+		free(mark.key);
+	}
+	if (removed)
+		*removed = gone;
+	return result;
+}
+
 FUR_API int fur_map_size_ro(fur_ro *ro, const fur_map *map, uint64_t *size)
 {
 	return size_of(ro, map, size, __func__);
@@ -905,6 +1174,22 @@ FUR_API int fur_map_seek_update(fur_update *update, const fur_map *map, fur_map_
         const void *key, size_t key_bytes, fur_map_iterator *it)
 {
 	return seek(update, map, where, key, key_bytes, it, __func__);
+}
+
+FUR_API int fur_map_scan_ro(
+        fur_ro *ro, const fur_map *map, uint64_t *place, size_t most, void *entries, size_t *bytes)
+{
+	return scan(ro, map, place, most, entries, bytes, __func__);
+}
+FUR_API int fur_map_scan_reader(fur_reader *reader, const fur_map *map, uint64_t *place,
+        size_t most, void *entries, size_t *bytes)
+{
+	return scan(reader, map, place, most, entries, bytes, __func__);
+}
+FUR_API int fur_map_scan_update(fur_update *update, const fur_map *map, uint64_t *place,
+        size_t most, void *entries, size_t *bytes)
+{
+	return scan(update, map, place, most, entries, bytes, __func__);
 }
 
 FUR_API int fur_map_next(fur_map_iterator *it)
@@ -1137,42 +1422,6 @@ int read_at(fur_thread *thread, fur_snapshot *snapshot, Body body)
 	return error ? error : call.result;
 }
 
-/* Room for entries, in the format of fur_map_copy_at(). */
-struct Copies {
-	unsigned char *to;
-	size_t room, used;
-
-	/* The words of a text.  Returns: its size. */
-	uint32_t add_text(fur_reader *reader, const uint64_t *words)
-	{
-		const size_t bytes = copy_text(reader, words, to + used, room - used);
-		used += bytes;
-		return static_cast<uint32_t>(bytes);
-	}
-	/* Add the entry, if there is room.  If there is none for the first one, `used` becomes the
-	 * room that it needs. */
-	template <class At>
-	bool add(fur_reader *reader, const At &at)
-	{
-		const uint64_t *key = at.key_words();
-		const uint64_t *value = at.value_words();
-		uint32_t sizes[2];
-		const size_t bytes = sizeof sizes + fur::detail::Text(reader, key).size() +
-		                     fur::detail::Text(reader, value).size();
-		if (bytes > room - used) {
-			if (used == 0)
-				used = bytes;
-			return false;
-		}
-		unsigned char *start = to + used;
-		used += sizeof sizes;
-		sizes[0] = add_text(reader, key);
-		sizes[1] = add_text(reader, value);
-		memcpy(start, sizes, sizeof sizes);
-		return true;
-	}
-};
-
 /* go(), and what only a map that nothing changes allows. */
 bool go_on(Place<fur_reader, Hash> &place, fur_map_place where, BytesView key)
 {
@@ -1210,6 +1459,8 @@ int copy_from(
 		return refuse_place("fur_map_copy_at", std::is_same_v<Map, Hash>, where);
 	while (!place.at_end() && copies->add(reader, place.at))
 		step(place, goes_back);
+	if (!place.at_end() && copies->used == 0)
+		copies->used = Copies::bytes_of(reader, place.at);
 	return place.found();
 }
 
@@ -1250,9 +1501,8 @@ FUR_API int fur_map_copy_at(fur_thread *thread, fur_snapshot *snapshot, const fu
 	if (where != FUR_MAP_FIRST && where != FUR_MAP_LAST)
 		if (int error = check_bytes(key, key_bytes, "key", "fur_map_copy_at"))
 			return error;
-	if (!bytes || (!entries && *bytes))
-		return fur_fail(
-		        FUR_EINVAL, "%s: %s is NULL", __func__, bytes ? "entries" : "bytes");
+	if (int error = check_room(entries, bytes, __func__))
+		return error;
 	Copies copies{static_cast<unsigned char *>(entries), *bytes, 0};
 	const int result = read_at(thread, snapshot, [=, &copies](auto *tx) {
 		const int kind = begin(tx, map, "fur_map_copy_at");
@@ -1263,5 +1513,19 @@ FUR_API int fur_map_copy_at(fur_thread *thread, fur_snapshot *snapshot, const fu
 		});
 	});
 	*bytes = result < 0 ? 0 : copies.used;
+	return result;
+}
+
+FUR_API int fur_map_scan_at(fur_thread *thread, fur_snapshot *snapshot, const fur_map *map,
+        uint64_t *place, size_t most, void *entries, size_t *bytes)
+{
+	if (int error = check_room(entries, bytes, __func__))
+		return error;
+	/* scan() sets *place and *bytes after its last load: a run that libfur leaves has not. */
+	const int result = read_at(thread, snapshot, [=](auto *tx) {
+		return fur_map_scan_reader(tx, map, place, most, entries, bytes);
+	});
+	if (result < 0)
+		*bytes = 0;
 	return result;
 }

@@ -58,15 +58,25 @@ from collections.abc import (
     ValuesView,
 )
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Optional, TypeVar, Union, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NoReturn,
+    Optional,
+    TypeVar,
+    Union,
+    overload,
+)
+
+from ._sets import OrderedSet, Set, SnapshotOrderedSet, SnapshotSet
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
 
-__all__ = [
-    *("Code", "Error", "Heap", "Map", "OrderedMap", "version"),
-    *("Snapshot", "SnapshotMap", "SnapshotOrderedMap"),
-]
+__all__ = ["Code", "Error", "Heap", "Map", "OrderedMap", "OrderedSet", "Set", "version"]
+__all__ += ["Snapshot", "SnapshotMap", "SnapshotOrderedMap", "SnapshotOrderedSet", "SnapshotSet"]
 
 T = TypeVar("T")  # bytes or str
 
@@ -200,6 +210,7 @@ def _load() -> ctypes.CDLL:
     return lib
 
 
+_ADDS = ("fur_map_put", "fur_map_insert", "fur_map_put_one")
 _RANGES = ("fur_map_remove_range", "fur_map_remove_range_in_parts")
 
 
@@ -230,10 +241,8 @@ def _declare(lib: ctypes.CDLL) -> None:
         "fur_map_clear": [handle, handle],
         "fur_map_clear_in_parts": [handle, handle],
         **dict.fromkeys(_RANGES, [handle, handle, ctypes.POINTER(_Range), count]),
-        "fur_map_put": [handle, handle, data, size, data, size],
-        "fur_map_insert": [handle, handle, data, size, data, size],
+        **dict.fromkeys(_ADDS, [handle, handle, data, size, data, size]),
         "fur_map_remove": [handle, handle, data, size],
-        "fur_map_put_one": [handle, handle, data, size, data, size],
         "fur_map_remove_one": [handle, handle, data, size],
         "fur_map_get_one": [handle, handle, data, size, data, ctypes.POINTER(size)],
         "fur_map_get_many_one": [handle, handle, data, size],
@@ -243,6 +252,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "fur_map_size_at": [handle, handle, handle, count],
         "fur_map_get_at": [handle, handle, handle, data, size, data, ctypes.POINTER(size)],
         "fur_map_get_many_at": [handle, handle, handle, data, size],
+        "fur_map_scan_at": [*[handle] * 3, count, size, data, ctypes.POINTER(size)],
         "fur_map_copy_at": [*[handle] * 3, ctypes.c_int, data, size, data, ctypes.POINTER(size)],
         **dict.fromkeys(("fur_map_next", "fur_map_previous"), [it]),
     }.items():
@@ -254,6 +264,7 @@ def _declare(lib: ctypes.CDLL) -> None:
             "get": [handle, handle, data, size, ctypes.c_char_p, ctypes.POINTER(size)],
             "get_many": [handle, handle, data, size],
             "seek": [handle, handle, ctypes.c_int, data, size, it],
+            "scan": [handle, handle, count, size, data, ctypes.POINTER(size)],
         }.items():
             function = getattr(lib, f"fur_map_{name}_{kind}")
             function.argtypes, function.restype = arguments, ctypes.c_int
@@ -1276,6 +1287,48 @@ class Heap:
         bytes: for text, of their code points.  Raises Error, as hash_map()."""
         return OrderedMap(self, self._root(name, _ORDERED), text, name)
 
+    @overload
+    def hash_set(self, name: str) -> Set[bytes]:
+        ...
+
+    @overload
+    def hash_set(self, name: str, *, text: Literal[False]) -> Set[bytes]:
+        ...
+
+    @overload
+    def hash_set(self, name: str, *, text: Literal[True]) -> Set[str]:
+        ...
+
+    @overload
+    def hash_set(self, name: str, *, text: bool) -> Set[Any]:
+        ...
+
+    def hash_set(self, name: str, *, text: bool = False) -> Set[Any]:
+        """The set of that name, made if there is none.  In the heap it is a hash map whose values
+        are empty.  Raises Error, as hash_map()."""
+        return Set(self.hash_map(name, text=text))
+
+    @overload
+    def ordered_set(self, name: str) -> OrderedSet[bytes]:
+        ...
+
+    @overload
+    def ordered_set(self, name: str, *, text: Literal[False]) -> OrderedSet[bytes]:
+        ...
+
+    @overload
+    def ordered_set(self, name: str, *, text: Literal[True]) -> OrderedSet[str]:
+        ...
+
+    @overload
+    def ordered_set(self, name: str, *, text: bool) -> OrderedSet[Any]:
+        ...
+
+    def ordered_set(self, name: str, *, text: bool = False) -> OrderedSet[Any]:
+        """The set of that name, in the order of the keys' bytes, made if there is none.  Raises
+        Error, as hash_map()."""
+        return OrderedSet(self.ordered_map(name, text=text))
+
     def _outside(self, remedy: str) -> None:
         transaction = self._transaction()
         if transaction:
@@ -1324,6 +1377,18 @@ class Heap:
 
 
 # ----------------------------------------------------------------------- maps
+
+
+def _split(copied: bytes) -> list[tuple[bytes, bytes]]:
+    """The entries that the library has copied."""
+    entries: list[tuple[bytes, bytes]] = []
+    at = 0
+    while at < len(copied):
+        key_size, value_size = _SIZES_OF_ENTRY.unpack_from(copied, at)
+        at += _SIZES_OF_ENTRY.size + key_size
+        entries.append((copied[at - key_size : at], copied[at : at + value_size]))
+        at += value_size
+    return entries
 
 
 class _Reading(Mapping[T, T], Generic[T]):
@@ -1437,6 +1502,31 @@ class _Reading(Mapping[T, T], Generic[T]):
         """Up to `most` entries from a place on.  Are there more?"""
         raise NotImplementedError
 
+    def _scan(self, *arguments: object) -> int:
+        """fur_map_scan()"""
+        raise NotImplementedError
+
+    def _copy_from(self, place: int, most: int) -> tuple[int, list[tuple[bytes, bytes]]]:
+        at, size = ctypes.c_uint64(_number(place, "a place", 64)), ctypes.c_size_t(_PART)
+        count = _number(most, "the number of entries", 64)
+        while True:
+            room = ctypes.create_string_buffer(size.value)
+            self._scan(ctypes.byref(at), count, room, ctypes.byref(size))
+            if size.value <= len(room):
+                return at.value, _split(ctypes.string_at(room, size.value))
+
+    def scan_from(self, place: int = 0, most: int = _BATCH) -> tuple[int, list[tuple[T, T]]]:
+        """A walk through a hash map in parts, from one process to the next if need be, as SCAN of
+        Redis: some entries from a place on, about `most` of them, and the place to go on from.  The
+        walk begins at 0, and is complete when it returns 0.
+
+        Each call is a transaction.  An entry that is there all the time is returned at least once,
+        however the map changes between the calls; again, if the map shrinks.  Any number is a
+        place, and means the same in each process.  Raises TypeError: of an ordered map, whose
+        scan() goes on from a key."""
+        place, entries = self._copy_from(place, most)
+        return place, [(self._decode(key), self._decode(value)) for key, value in entries]
+
     def _walk(self, where: int, key: bytes, onward: int) -> Iterator[tuple[bytes, bytes]]:
         """All entries from a place on, in batches."""
         more = True
@@ -1484,6 +1574,9 @@ class _Ordered(_Reading[T]):
             if end is not None and key >= end:
                 return
             yield self._decode(key), self._decode(value)
+
+    def scan_from(self, place: int = 0, most: int = _BATCH) -> NoReturn:
+        raise TypeError("an ordered map has no such places: call scan() with the last key")
 
     def __reversed__(self) -> Iterator[T]:
         for key, _ in self._walk(_LAST, b"", _BEFORE):
@@ -1568,6 +1661,9 @@ class Map(_Reading[T], MutableMapping[T, T]):
             _lib.fur_map_get_many_one(self._heap._me(), self._handle, lookups, count)
         )
 
+    def _scan(self, *arguments: object) -> int:
+        return self._read("scan", *arguments)
+
     def __setitem__(self, key: T, value: T) -> None:
         k, v = self._encode(key), self._encode(value)
         self._change_one("put", k, len(k), v, len(v))
@@ -1595,6 +1691,62 @@ class Map(_Reading[T], MutableMapping[T, T]):
         what they add meanwhile is removed as well.  Raises Error: inside a block."""
         self._heap._outside("use clear()")
         self._check(_lib.fur_map_clear_in_parts(self._heap._me(), self._handle))
+
+    def remove_if(self, predicate: Callable[[T, T], object]) -> int:
+        """Remove the entries for which predicate(key, value) is true, in one update.
+
+        Returns how many.  The predicate may be asked about an entry again; it must not change the
+        map.  If it raises an exception, nothing is removed.  Raises Error if the update does not
+        fit the log: then call remove_if_in_parts()."""
+        removed = 0
+        try:
+            with self._heap.update():
+                for entries in self._parts():
+                    for key, value in entries:
+                        if predicate(self._decode(key), self._decode(value)):
+                            removed += self._change("remove", key, len(key))
+        except Error as error:
+            raise _with_parts(error, "remove_if_in_parts") from None
+        return removed
+
+    def remove_if_in_parts(self, predicate: Callable[[T, T], object]) -> int:
+        """Likewise, in several updates, of which each is durable before the next: for maps of any
+        size.  It is asked about an entry before it removes it, and again in the update.  What
+        others add meanwhile may be removed or not.  If the predicate raises an exception, what
+        earlier updates have removed stays removed.  Raises Error: inside a block."""
+        self._heap._outside("use remove_if()")
+        removed = 0
+        for entries in self._parts():
+            keys = [k for k, v in entries if predicate(self._decode(k), self._decode(v))]
+            removed += self._remove_if(keys, predicate)
+        return removed
+
+    def _remove_if(self, keys: list[bytes], predicate: Callable[[T, T], object]) -> int:
+        """In one update, or in several if that does not fit the log."""
+        removed = 0
+        if not keys:
+            return 0
+        try:
+            with self._heap.update():
+                for key in keys:
+                    value = self._find(key)
+                    if value is not None and predicate(self._decode(key), self._decode(value)):
+                        removed += self._change("remove", key, len(key))
+            return removed
+        except Error as error:
+            if error.code != Code.ETOOBIG or len(keys) == 1:
+                raise
+        half = len(keys) // 2
+        return self._remove_if(keys[:half], predicate) + self._remove_if(keys[half:], predicate)
+
+    def _parts(self) -> Iterator[list[tuple[bytes, bytes]]]:
+        """All entries, some at a time.  Those that were returned may be removed in between; others
+        may come again."""
+        place, entries = self._copy_from(0, _BATCH)
+        while place:
+            yield entries
+            place, entries = self._copy_from(place, _BATCH)
+        yield entries
 
     def setdefault(self, key: T, default: T) -> T:  # type: ignore[override]
         """The key's value; if there is none, `default`, which it then has."""
@@ -1668,6 +1820,14 @@ class Map(_Reading[T], MutableMapping[T, T]):
 class OrderedMap(_Ordered[T], Map[T]):
     """A map whose keys are in the order of their bytes."""
 
+    def _parts(self) -> Iterator[list[tuple[bytes, bytes]]]:
+        where, key, more = _FIRST, b"", True
+        while more:
+            entries, more = self._batch(where, key)
+            if entries:
+                where, key = _BEHIND, entries[-1][0]
+            yield entries
+
     def _range(self, start: Optional[T], stop: Optional[T]) -> _Range:
         first, last = (None if key is None else self._encode(key) for key in (start, stop))
         return _Range(first, len(first or b""), last, len(last or b""))
@@ -1730,11 +1890,26 @@ class Snapshot:
     def __getitem__(self, map: Map[T]) -> SnapshotMap[T]:
         ...
 
-    def __getitem__(self, map: Map[Any]) -> SnapshotMap[Any]:
-        """The map of that name as it was then.  Raises KeyError if there was none; Error: if the
-        name belonged to something else; inside a block; if the snapshot is revoked."""
+    @overload
+    def __getitem__(self, map: OrderedSet[T]) -> SnapshotOrderedSet[T]:
+        ...
+
+    @overload
+    def __getitem__(self, map: Set[T]) -> SnapshotSet[T]:
+        ...
+
+    def __getitem__(self, map: Any) -> Any:
+        """The map or set of that name as it was then.  Raises KeyError if there was none; Error: if
+        the name belonged to something else; inside a block; if the snapshot is revoked."""
+        if isinstance(map, OrderedSet):
+            return SnapshotOrderedSet(self._find_map(map._map))
+        if isinstance(map, Set):
+            return SnapshotSet(self._find_map(map._map))
+        return self._find_map(map)
+
+    def _find_map(self, map: Any) -> Any:
         if not isinstance(map, Map):
-            raise TypeError(f"a snapshot takes a Map, not {type(map).__name__}")
+            raise TypeError(f"a snapshot takes a Map or a Set, not {type(map).__name__}")
         if map._heap is not self._heap:
             raise ValueError(f"{map!r} is not in the heap of {self!r}")
         ordered = isinstance(map, OrderedMap)
@@ -1826,6 +2001,9 @@ class SnapshotMap(_Reading[T]):
     def _get(self, key: bytes, room: Any, size: ctypes.c_size_t) -> int:
         return self._snapshot._read("get", self._map, key, len(key), room, ctypes.byref(size))
 
+    def _scan(self, *arguments: object) -> int:
+        return self._snapshot._read("scan", self._map, *arguments)
+
     def _get_many(self, lookups: Any, count: int) -> int:
         return self._snapshot._read("get_many", self._map, lookups, count)
 
@@ -1845,13 +2023,7 @@ class SnapshotMap(_Reading[T]):
             )
             if size.value <= len(room):
                 break
-        copied, at = ctypes.string_at(room, size.value), 0
-        entries: list[tuple[bytes, bytes]] = []
-        while at < len(copied):
-            key_size, value_size = _SIZES_OF_ENTRY.unpack_from(copied, at)
-            at += _SIZES_OF_ENTRY.size + key_size
-            entries.append((copied[at - key_size : at], copied[at : at + value_size]))
-            at += value_size
+        entries = _split(ctypes.string_at(room, size.value))
         return entries[:most], bool(more) or len(entries) > len(entries[:most])
 
     def __repr__(self) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What pip builds and installs: the module, with its types, and nothing else."""
+"""What pip builds and installs: the package, with its types, and nothing else."""
 import importlib.util
 import os
 import pathlib
@@ -31,7 +31,8 @@ class Packaging(unittest.TestCase):
                 *("install_lib", "--install-dir", target, "--no-compile"),
             )
             files = [str(f.relative_to(target)) for f in pathlib.Path(target).rglob("*.*")]
-            self.assertEqual(sorted(files), ["libfur/__init__.py", "libfur/py.typed"])
+            ours = ["libfur/__init__.py", "libfur/_sets.py", "libfur/py.typed"]
+            self.assertEqual(sorted(files), ours)
             self.run_python(target, "import libfur; assert 'target' in libfur.__file__")
 
     def run_python(self, folder: str, program: str, *arguments: str) -> None:

@@ -41,6 +41,12 @@ class Page(HeapTest):
         self.assertEqual(output.getvalue(), "2 12\n")
         self.assertEqual(dict(stock), {"nuts": "13", "rice": "8"})
 
+    def test_several_values_for_a_key(self) -> None:
+        names: dict[str, Any] = {"heap": self.heap}
+        exec(example('logins = heap.ordered_set("logins", text=True)'), names)
+        self.assertEqual(names["tokens"], ["t1", "t2"])
+        self.assertEqual(set(names["logins"]), {"adam\0t3"})
+
     def test_the_class_of_asyncio(self) -> None:
         names: dict[str, Any] = {}
         exec(example("class Sessions:"), names)

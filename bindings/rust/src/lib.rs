@@ -65,11 +65,13 @@
 //! may not be left so.
 
 mod durable;
+mod set;
 mod snapshot;
 mod sys;
 
 pub use durable::Durable;
-pub use snapshot::{Copies, Snapshot, View};
+pub use set::{HashSet, Keys, OrderedSet, Set};
+pub use snapshot::{Copies, OwnedEntry, Snapshot, View};
 
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -667,6 +669,32 @@ mod sealed {
             map: *const sys::fur_map,
             lookups: &mut [sys::fur_map_lookup],
         ) -> c_int;
+        /// Copy groups of entries from a place on.  Safety: `to` has room for `bytes`.
+        unsafe fn scan_to(
+            &self,
+            map: *const sys::fur_map,
+            place: *mut u64,
+            most: usize,
+            to: *mut u8,
+            bytes: *mut usize,
+        ) -> c_int;
+        /// Copies of entries from a place on, and the place to go on from.
+        fn scan(
+            &self,
+            map: *const sys::fur_map,
+            mut place: u64,
+            most: usize,
+        ) -> Result<(u64, Vec<OwnedEntry>)> {
+            let mut part = vec![0; snapshot::PART];
+            loop {
+                let (mut bytes, to) = (part.len(), part.as_mut_ptr());
+                check(unsafe { self.scan_to(map, &mut place, most, to, &mut bytes) })?;
+                if bytes <= part.len() {
+                    return Ok((place, snapshot::split(&part[..bytes])));
+                }
+                part.resize(bytes, 0);
+            }
+        }
         /// Copies of the keys' values.
         fn values(&self, map: *const sys::fur_map, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
             let mut values = vec![None; keys.len()];
@@ -712,7 +740,7 @@ mod sealed {
             map: *const sys::fur_map,
             place: c_int,
             key: &[u8],
-        ) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
+        ) -> Result<Option<OwnedEntry>>;
     }
     /// A transaction that lasts longer than one call.
     pub trait Seek {
@@ -729,6 +757,14 @@ mod sealed {
             place: c_int,
             key: &[u8],
             it: *mut sys::fur_map_iterator,
+        ) -> c_int;
+        unsafe fn scan_in(
+            &self,
+            map: *const sys::fur_map,
+            place: *mut u64,
+            most: usize,
+            to: *mut u8,
+            bytes: *mut usize,
         ) -> c_int;
         fn find(
             &self,
@@ -766,18 +802,28 @@ mod sealed {
         ) -> c_int {
             self.get_many(map, lookups)
         }
+        unsafe fn scan_to(
+            &self,
+            map: *const sys::fur_map,
+            place: *mut u64,
+            most: usize,
+            to: *mut u8,
+            bytes: *mut usize,
+        ) -> c_int {
+            self.scan_in(map, place, most, to, bytes)
+        }
         fn entry(
             &self,
             map: *const sys::fur_map,
             place: c_int,
             key: &[u8],
-        ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        ) -> Result<Option<OwnedEntry>> {
             let entry = |it| (copy(&it, sys::fur_map_key), copy(&it, sys::fur_map_value));
             Ok(self.find(map, place, key)?.map(entry))
         }
     }
     macro_rules! transaction {
-        ($type:ty, $size:path, $get_many:path, $seek:path) => {
+        ($type:ty, $size:path, $get_many:path, $seek:path, $scan:path) => {
             impl Seek for $type {
                 fn heap_of(&self) -> NonNull<sys::fur_heap> {
                     self.heap
@@ -801,15 +847,32 @@ mod sealed {
                 ) -> c_int {
                     $seek(self.raw, map, place, key.as_ptr(), key.len(), it)
                 }
+                unsafe fn scan_in(
+                    &self,
+                    map: *const sys::fur_map,
+                    place: *mut u64,
+                    most: usize,
+                    to: *mut u8,
+                    bytes: *mut usize,
+                ) -> c_int {
+                    $scan(self.raw, map, place, most, to, bytes)
+                }
             }
         };
     }
-    transaction!(Read, sys::fur_map_size_ro, sys::fur_map_get_many_ro, sys::fur_map_seek_ro);
+    transaction!(
+        Read,
+        sys::fur_map_size_ro,
+        sys::fur_map_get_many_ro,
+        sys::fur_map_seek_ro,
+        sys::fur_map_scan_ro
+    );
     transaction!(
         Update,
         sys::fur_map_size_update,
         sys::fur_map_get_many_update,
-        sys::fur_map_seek_update
+        sys::fur_map_seek_update,
+        sys::fur_map_scan_update
     );
     pub trait Kind {
         const NUMBER: c_int;
@@ -940,14 +1003,94 @@ impl<K: Kind> Map<'_, K> {
         let removed = unsafe { sys::fur_map_remove(tx.raw, map, k, key.len()) };
         Ok(check(removed)? == 1)
     }
-    /// Remove all entries.  If the update does not fit the log, remove them in several.
+    /// Keep the entries for which `keep` returns true, and remove the others.  Returns how many it
+    /// has removed.  It may ask about an entry again that it has kept.
+    ///
+    /// ```
+    /// # fn f(me: libfur::Thread, stock: libfur::HashMap) -> libfur::Result<()> {
+    /// let sold_out = me.update(|tx| stock.retain(tx, |_, number| number != b"0"))?;
+    /// # let _ = sold_out;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Errors: if the update does not fit the log; then call [`Map::retain_in_parts`].
+    pub fn retain(&self, tx: &mut Update, keep: impl FnMut(&[u8], &[u8]) -> bool) -> Result<u64> {
+        self.check_heap(tx.heap)?;
+        let map = self.raw.as_ptr();
+        remove_unless(keep, |which, arg, removed| unsafe {
+            sys::fur_map_remove_if(tx.raw, map, which, arg, removed)
+        })
+    }
+    /// [`Map::retain`] for a map of any size, in several updates: others see it shrink.  What they
+    /// add meanwhile may be removed or not.
+    ///
+    /// Durable: what is removed so far, with each update.  If `keep` panics, only the last of them
+    /// is rolled back.
+    /// Errors: inside a transaction; those of [`Thread::update`].
+    pub fn retain_in_parts(
+        &self,
+        me: &Thread<'_>,
+        keep: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<u64> {
+        self.check_heap(me.heap.raw)?;
+        let (me, map) = (me.raw.as_ptr(), self.raw.as_ptr());
+        remove_unless(keep, |which, arg, removed| unsafe {
+            sys::fur_map_remove_if_in_parts(me, map, which, arg, removed)
+        })
+    }
+    /// Remove all entries.  If the update does not fit the log, call [`Map::clear_in_parts`].
     pub fn clear(&self, tx: &mut Update) -> Result<()> {
         self.check_heap(tx.heap)?;
         check(unsafe { sys::fur_map_clear(tx.raw, self.raw.as_ptr()) }).map(drop)
     }
+    /// Remove all entries of a map of any size, in several updates: others see it shrink, and what
+    /// they add meanwhile is removed as well.
+    /// Errors: inside a transaction; those of [`Thread::update`].
+    pub fn clear_in_parts(&self, me: &Thread<'_>) -> Result<()> {
+        self.check_heap(me.heap.raw)?;
+        check(unsafe { sys::fur_map_clear_in_parts(me.raw.as_ptr(), self.raw.as_ptr()) }).map(drop)
+    }
     /// All entries, where they lie in the heap; of an ordered map in the order of the keys.
     pub fn iter<'t>(&self, tx: &'t Read) -> Result<Iter<'t>> {
         Ok(Iter { at: self.seek(tx, sys::FUR_MAP_FIRST, b"")?, tx })
+    }
+}
+
+impl HashMap<'_> {
+    /// A walk in parts, from one process to the next if need be, as SCAN of Redis: copies of some
+    /// entries from a place on, about `most` of them, and the place to go on from.  A walk begins
+    /// at 0, and is complete when that is 0 again.  Also for updates and snapshots.
+    ///
+    /// An entry that is there all the time is returned at least once, however the map changes
+    /// between the calls; again, if the map shrinks.  Any number is a place, and means the same in
+    /// each process that opens the heap.  In an [`OrderedMap`] the last key is such a place: see
+    /// [`Map::range_from`].
+    ///
+    /// ```
+    /// # fn f(me: libfur::Thread, stock: libfur::HashMap) -> libfur::Result<()> {
+    /// let mut place = 0;
+    /// loop {
+    ///     let (next, entries) = me.read(|tx| stock.scan(tx, place, 100))?;
+    ///     for (name, number) in entries {
+    ///         println!("{:?} {:?}", name, number);
+    ///     }
+    ///     place = next;
+    ///     if place == 0 {
+    ///         break;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scan<T: Transaction>(
+        &self,
+        tx: &T,
+        place: u64,
+        most: usize,
+    ) -> Result<(u64, Vec<OwnedEntry>)> {
+        self.check_heap(tx.heap())?;
+        tx.scan(self.raw.as_ptr(), place, most)
     }
 }
 
@@ -957,20 +1100,30 @@ impl OrderedMap<'_> {
         Ok(Iter { at: self.seek(tx, sys::FUR_MAP_FROM, start)?, tx })
     }
     /// Remove the entries whose keys are not smaller than `start`, and smaller than `end`; without
-    /// an end, up to the last one.  Returns how many.  If the update does not fit the log, remove
-    /// smaller ranges.
+    /// an end, up to the last one.  Returns how many.
+    /// Errors: if the update does not fit the log; then call [`Map::remove_range_in_parts`].
     pub fn remove_range(&self, tx: &mut Update, start: &[u8], end: Option<&[u8]>) -> Result<u64> {
         self.check_heap(tx.heap)?;
-        let last = end.map_or(ptr::null(), |key| key.as_ptr());
-        let range = sys::fur_map_range {
-            first: start.as_ptr(),
-            first_bytes: start.len(),
-            last,
-            last_bytes: end.map_or(0, |key| key.len()),
-        };
-        let mut removed = 0;
+        let (range, mut removed) = (range_of(start, end), 0);
         let map = self.raw.as_ptr();
         check(unsafe { sys::fur_map_remove_range(tx.raw, map, &range, &mut removed) })?;
+        Ok(removed)
+    }
+    /// [`Map::remove_range`] for a range of any size, in several updates: others see it shrink, and
+    /// what they add meanwhile may be removed as well.
+    ///
+    /// Durable: what is removed so far, with each update.
+    /// Errors: inside a transaction; those of [`Thread::update`].
+    pub fn remove_range_in_parts(
+        &self,
+        me: &Thread<'_>,
+        start: &[u8],
+        end: Option<&[u8]>,
+    ) -> Result<u64> {
+        self.check_heap(me.heap.raw)?;
+        let (range, mut removed) = (range_of(start, end), 0);
+        let (me, map) = (me.raw.as_ptr(), self.raw.as_ptr());
+        check(unsafe { sys::fur_map_remove_range_in_parts(me, map, &range, &mut removed) })?;
         Ok(removed)
     }
     /// The entry with the smallest key.
@@ -983,19 +1136,63 @@ impl OrderedMap<'_> {
     }
     /// A copy of the first entry whose key is not smaller than `start`; also for updates and
     /// snapshots.
-    pub fn first_from<T: Transaction>(
-        &self,
-        tx: &T,
-        start: &[u8],
-    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    pub fn first_from<T: Transaction>(&self, tx: &T, start: &[u8]) -> Result<Option<OwnedEntry>> {
         self.check_heap(tx.heap())?;
         tx.entry(self.raw.as_ptr(), sys::FUR_MAP_FROM, start)
     }
     /// A copy of the entry with the largest key; also for updates and snapshots.
-    pub fn last_copy<T: Transaction>(&self, tx: &T) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    pub fn last_copy<T: Transaction>(&self, tx: &T) -> Result<Option<OwnedEntry>> {
         self.check_heap(tx.heap())?;
         tx.entry(self.raw.as_ptr(), sys::FUR_MAP_LAST, b"")
     }
+}
+
+fn range_of(start: &[u8], end: Option<&[u8]>) -> sys::fur_map_range {
+    sys::fur_map_range {
+        first: start.as_ptr(),
+        first_bytes: start.len(),
+        last: end.map_or(ptr::null(), |key| key.as_ptr()),
+        last_bytes: end.map_or(0, |key| key.len()),
+    }
+}
+
+/// What the predicate of a removal knows.
+struct Asking<F> {
+    keep: F,
+    panic: Option<Box<dyn std::any::Any + Send>>,
+}
+
+/// Call a function that removes what its predicate says.  A panic of `keep` does not unwind through
+/// the library.
+fn remove_unless<F: FnMut(&[u8], &[u8]) -> bool>(
+    keep: F,
+    remove: impl FnOnce(sys::Which, *mut c_void, *mut u64) -> c_int,
+) -> Result<u64> {
+    unsafe extern "C" fn goes<F: FnMut(&[u8], &[u8]) -> bool>(
+        it: *const sys::fur_map_iterator,
+        arg: *mut c_void,
+    ) -> c_int {
+        // Safety: the library passes on what it has got below.
+        let (it, asking) = (&*it, &mut *(arg as *mut Asking<F>));
+        let keep = &mut asking.keep;
+        let kept = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            keep(&copy(it, sys::fur_map_key), &copy(it, sys::fur_map_value))
+        }));
+        match kept {
+            Ok(kept) => !kept as c_int,
+            Err(panic) => {
+                asking.panic = Some(panic);
+                code::EABORTED
+            }
+        }
+    }
+    let (mut asking, mut removed) = (Asking { keep, panic: None }, 0);
+    let result = remove(goes::<F>, &mut asking as *mut _ as *mut c_void, &mut removed);
+    if let Some(panic) = asking.panic {
+        std::panic::resume_unwind(panic);
+    }
+    check(result)?;
+    Ok(removed)
 }
 
 /// The size that a value has, as we expect before we know it.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
 /// Room for the entries that one call copies.
-const PART: usize = 1 << 16;
+pub(crate) const PART: usize = 1 << 16;
 /// The same, for one entry.
 const ENTRY: usize = 512;
 
@@ -127,7 +127,8 @@ pub struct View<'v> {
     me: &'v Thread<'v>,
 }
 
-type OwnedEntry = (Vec<u8>, Vec<u8>);
+/// Copies of the key and the value of an entry.
+pub type OwnedEntry = (Vec<u8>, Vec<u8>);
 
 impl View<'_> {
     /// Copies of the next entries, and whether there are more.
@@ -154,8 +155,8 @@ impl View<'_> {
     }
 }
 
-/// The entries that fur_map_copy_at() has copied.
-fn split(mut part: &[u8]) -> Vec<OwnedEntry> {
+/// The entries that fur_map_copy_at(), or fur_map_scan(), has copied.
+pub(crate) fn split(mut part: &[u8]) -> Vec<OwnedEntry> {
     fn number(bytes: &[u8]) -> usize {
         u32::from_ne_bytes(bytes.try_into().expect("four bytes")) as usize
     }
@@ -202,6 +203,17 @@ impl Transaction for View<'_> {
     ) -> c_int {
         let (me, snapshot) = (self.me.raw.as_ptr(), self.snapshot.raw.as_ptr());
         sys::fur_map_get_many_at(me, snapshot, map, lookups.as_mut_ptr(), lookups.len())
+    }
+    unsafe fn scan_to(
+        &self,
+        map: *const sys::fur_map,
+        place: *mut u64,
+        most: usize,
+        to: *mut u8,
+        bytes: *mut usize,
+    ) -> c_int {
+        let (me, snapshot) = (self.me.raw.as_ptr(), self.snapshot.raw.as_ptr());
+        sys::fur_map_scan_at(me, snapshot, map, place, most, to, bytes)
     }
     fn entry(
         &self,

@@ -99,6 +99,8 @@ pub struct fur_map_lookup {
 }
 
 type Out<T> = *mut *mut T;
+/// The predicate of a removal.
+pub type Which = unsafe extern "C" fn(*const fur_map_iterator, *mut c_void) -> c_int;
 
 extern "C" {
     pub fn fur_version() -> *const c_char;
@@ -152,6 +154,15 @@ extern "C" {
         lookups: *mut fur_map_lookup,
         n: usize,
     ) -> c_int;
+    pub fn fur_map_scan_at(
+        thread: *mut fur_thread,
+        snapshot: *mut fur_snapshot,
+        map: *const fur_map,
+        place: *mut u64,
+        most: usize,
+        entries: *mut u8,
+        bytes: *mut usize,
+    ) -> c_int;
     pub fn fur_map_copy_at(
         thread: *mut fur_thread,
         snapshot: *mut fur_snapshot,
@@ -172,10 +183,31 @@ extern "C" {
     pub fn fur_map_remove_root(thread: *mut fur_thread, name: *const c_char) -> c_int;
     pub fn fur_map_destroy_root(thread: *mut fur_thread, name: *const c_char) -> c_int;
     pub fn fur_map_clear(update: *mut fur_update, map: *mut fur_map) -> c_int;
+    pub fn fur_map_clear_in_parts(thread: *mut fur_thread, map: *mut fur_map) -> c_int;
     pub fn fur_map_remove_range(
         update: *mut fur_update,
         map: *mut fur_map,
         range: *const fur_map_range,
+        removed: *mut u64,
+    ) -> c_int;
+    pub fn fur_map_remove_range_in_parts(
+        thread: *mut fur_thread,
+        map: *mut fur_map,
+        range: *const fur_map_range,
+        removed: *mut u64,
+    ) -> c_int;
+    pub fn fur_map_remove_if(
+        update: *mut fur_update,
+        map: *mut fur_map,
+        which: Which,
+        arg: *mut c_void,
+        removed: *mut u64,
+    ) -> c_int;
+    pub fn fur_map_remove_if_in_parts(
+        thread: *mut fur_thread,
+        map: *mut fur_map,
+        which: Which,
+        arg: *mut c_void,
         removed: *mut u64,
     ) -> c_int;
     pub fn fur_map_put(
@@ -233,6 +265,22 @@ extern "C" {
         key: *const u8,
         key_bytes: usize,
         it: *mut fur_map_iterator,
+    ) -> c_int;
+    pub fn fur_map_scan_ro(
+        ro: *mut fur_ro,
+        map: *const fur_map,
+        place: *mut u64,
+        most: usize,
+        entries: *mut u8,
+        bytes: *mut usize,
+    ) -> c_int;
+    pub fn fur_map_scan_update(
+        update: *mut fur_update,
+        map: *const fur_map,
+        place: *mut u64,
+        most: usize,
+        entries: *mut u8,
+        bytes: *mut usize,
     ) -> c_int;
     pub fn fur_map_next(it: *mut fur_map_iterator) -> c_int;
     pub fn fur_map_key(it: *const fur_map_iterator, to: *mut u8, room: usize) -> usize;

@@ -4,6 +4,7 @@
  */
 #include "containers.hpp"
 #include "internals.hpp"
+#include "small_log.hpp"
 #include "software.hpp"
 
 #include <fur_map.h>
@@ -16,6 +17,7 @@ namespace
 {
 
 using Model = std::map<std::string, std::string>;
+using Entries = std::vector<std::pair<std::string, std::string>>;
 using Text = Sample<fur::string>;
 using HashMap = fur::hash_map<fur::string, fur::string>;
 using OrderedMap = fur::ordered_map<fur::string, fur::string>;
@@ -697,6 +699,36 @@ TEST_P(CMap, RemovesRanges)
 	}
 }
 
+/* Without an end: the keys lie in blocks, and the entries before the range stay. */
+TEST_P(CMap, RemovesRangesOfLongKeysToTheEnd)
+{
+	if (!ordered())
+		return;
+	const auto key = [](uint64_t n) {
+		return std::to_string(1000 + n) + " and more than twelve characters";
+	};
+	for (bool in_parts : {false, true}) {
+		Model model;
+		update([&](fur_update *tx) {
+			for (uint64_t n = 0; n < 40; n++) {
+				EXPECT_EQ(put(tx, map_, key(n), "v"), in_parts ? n >= 10 : 1);
+				if (n < 10)
+					model[key(n)] = "v";
+			}
+		});
+		uint64_t removed = 0;
+		const fur_map_range rest = {"1010", 4, nullptr, 0};
+		if (in_parts)
+			EXPECT_EQ(fur_map_remove_range_in_parts(self_, map_, &rest, &removed), 0);
+		else
+			update([&](fur_update *tx) {
+				EXPECT_EQ(remove_range(tx, map_, "1010", "", &removed), 0);
+			});
+		EXPECT_EQ(removed, 30u);
+		expect_same(model);
+	}
+}
+
 TEST_P(CMap, RemovesRangesInParts)
 {
 	enum : uint64_t { MANY = 5000 };
@@ -725,8 +757,386 @@ TEST_P(CMap, RemovesRangesInParts)
 	EXPECT_EQ(fur_map_remove_range_in_parts(nullptr, map_, &rest, &removed), FUR_EINVAL);
 }
 
+/* What predicates of removals know. */
+struct Asked {
+	unsigned modulus;
+	int asked, stop_at; /* 0: never */
+};
+/* Whether the key and the value, a multiple of the modulus as text, agree: 1, 0, or -7. */
+int is_multiple(const fur_map_iterator *it, void *arg)
+{
+	auto *me = static_cast<Asked *>(arg);
+	const auto [key, value] = entry(it);
+	if (++me->asked == me->stop_at)
+		return -7;
+	return key == "key of " + value && std::stoul(value) % me->modulus == 0;
+}
+
+TEST_P(CMap, RemovesWhatAPredicateSays)
+{
+	Model model;
+	for (int round = 0; round < 20; round++) {
+		Asked asked{static_cast<unsigned>(2 + below(4)), 0, 0};
+		uint64_t removed = 99, expected = 0;
+		update([&](fur_update *tx) {
+			for (int k = 0; k < 60; k++) {
+				const std::string value = std::to_string(below(200));
+				model["key of " + value] = value;
+				EXPECT_GE(put(tx, map_, "key of " + value, value), 0);
+			}
+		});
+		const int all = static_cast<int>(model.size());
+		for (auto at = model.begin(); at != model.end();)
+			if (std::stoul(at->second) % asked.modulus == 0) {
+				at = model.erase(at);
+				expected++;
+			} else {
+				++at;
+			}
+		update([&](fur_update *tx) {
+			asked.asked = 0;
+			EXPECT_EQ(fur_map_remove_if(tx, map_, is_multiple, &asked, &removed), 0);
+		});
+		EXPECT_EQ(asked.asked, all);
+		EXPECT_EQ(removed, expected);
+		expect_same(model);
+	}
+}
+
+TEST_P(CMap, StopsARemovalThatItsPredicateEnds)
+{
+	Model model;
+	update([&](fur_update *tx) {
+		for (uint64_t n = 0; n < 50; n++) {
+			model["key of " + std::to_string(n)] = std::to_string(n);
+			EXPECT_EQ(
+			        put(tx, map_, "key of " + std::to_string(n), std::to_string(n)), 1);
+		}
+	});
+	uint64_t removed = 99;
+	fur_update *tx;
+	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
+	Asked asked{1, 0, 11};
+	EXPECT_EQ(fur_map_remove_if(tx, map_, is_multiple, &asked, &removed), -7);
+	EXPECT_EQ(removed, 10u);
+	EXPECT_EQ(all(tx, map_).size(), 40u);
+	EXPECT_EQ(fur_map_remove_if(tx, map_, nullptr, nullptr, &removed), FUR_EINVAL);
+	EXPECT_EQ(removed, 0u);
+	EXPECT_EQ(fur_map_remove_if_in_parts(self_, map_, is_multiple, &asked, &removed),
+	        FUR_ENESTED);
+	EXPECT_EQ(fur_abort(tx), FUR_EABORTED);
+	expect_same(model);
+	asked = {1, 0, 11};
+	EXPECT_EQ(fur_map_remove_if_in_parts(self_, map_, is_multiple, &asked, &removed), -7);
+	EXPECT_EQ(removed, 0u);
+	EXPECT_EQ(fur_map_remove_if_in_parts(self_, map_, nullptr, nullptr, nullptr), FUR_EINVAL);
+	EXPECT_EQ(fur_map_remove_if_in_parts(nullptr, map_, is_multiple, &asked, nullptr),
+	        FUR_EINVAL);
+	EXPECT_EQ(fur_map_remove_if_in_parts(self_, nullptr, is_multiple, &asked, nullptr),
+	        FUR_EINVAL);
+	EXPECT_EQ(fur_thread_transaction(self_), FUR_TRANSACTION_NONE);
+	expect_same(model);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, CMap, ::testing::Values(FUR_MAP_HASH, FUR_MAP_ORDERED),
         [](const auto &kind) { return kind.param == FUR_MAP_HASH ? "hash" : "ordered"; });
+
+/* ---------------------------------------------- removals in parts, with the smallest log */
+
+class CMapParts : public HeapFile, public ::testing::WithParamInterface<fur_map_kind>
+{
+protected:
+	CMapParts() : heap_(create(options())), self_(heap_)
+	{
+		EXPECT_EQ(fur_map_root(self_, "map", GetParam(), &map_), 0) << fur_errormsg();
+	}
+	static fur::Options options()
+	{
+		fur::Options o = small_options();
+		o.heap_bytes = 16 << 20;
+		return o;
+	}
+	/* Keys of every other kind have the same hash. */
+	static std::string key(uint64_t n)
+	{
+		const std::string number = std::to_string(n);
+		return n % 2 ? text_of(chosen(n)) : "key of " + number + std::string(n % 40, '.');
+	}
+	void put_all(uint64_t n)
+	{
+		for (; n > 0; n--)
+			fur::update(self_, fur::rerun, [&](fur_update *tx) {
+				EXPECT_EQ(put(tx, map_, key(n), std::to_string(n)), 1);
+			});
+	}
+	Model contents()
+	{
+		return fur::read(self_, [&](fur_ro *tx) { return all(tx, map_); });
+	}
+
+	fur::Heap heap_;
+	fur::Thread self_;
+	fur_map *map_ = nullptr;
+};
+
+int has_large_value(const fur_map_iterator *it, void *arg)
+{
+	return std::stoul(entry(it).second) > *static_cast<unsigned *>(arg);
+}
+
+TEST_P(CMapParts, RemoveWhatNoUpdateHasRoomFor)
+{
+	enum : unsigned { ALL = 4000, STAY = 30 };
+	unsigned most = STAY;
+	uint64_t removed = 99;
+	const uint64_t empty = blocks_of(heap_);
+	put_all(ALL);
+	fur_update *tx;
+	ASSERT_EQ(fur_begin_update(self_, &tx), 0);
+	EXPECT_EQ(fur_map_remove_if(tx, map_, has_large_value, &most, nullptr), FUR_ETOOBIG);
+	EXPECT_EQ(fur_commit(tx, nullptr), FUR_ETOOBIG);
+	EXPECT_EQ(contents().size(), +ALL);
+	ASSERT_EQ(fur_map_remove_if_in_parts(self_, map_, has_large_value, &most, &removed), 0)
+	        << fur_errormsg();
+	EXPECT_EQ(removed, ALL - STAY);
+	const Model left = contents();
+	EXPECT_EQ(left.size(), +STAY);
+	for (uint64_t n = 1; n <= STAY; n++)
+		EXPECT_EQ(left.count(key(n)), 1u);
+	EXPECT_EQ(fur_map_remove_if_in_parts(self_, map_, has_large_value, &most, &removed), 0);
+	EXPECT_EQ(removed, 0u);
+	EXPECT_EQ(fur_map_clear_in_parts(self_, map_), 0);
+	EXPECT_EQ(blocks_of(heap_), empty);
+}
+
+/* One in 100, so that parts end between entries that stay. */
+int is_rare(const fur_map_iterator *it, void *)
+{
+	return std::stoul(entry(it).second) % 100 == 0;
+}
+
+TEST_P(CMapParts, GoOnBehindEntriesThatStay)
+{
+	uint64_t removed = 0;
+	put_all(5000);
+	ASSERT_EQ(fur_map_remove_if_in_parts(self_, map_, is_rare, nullptr, &removed), 0);
+	EXPECT_EQ(removed, 50u);
+	EXPECT_EQ(contents().size(), 4950u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, CMapParts, ::testing::Values(FUR_MAP_HASH, FUR_MAP_ORDERED),
+        [](const auto &kind) { return kind.param == FUR_MAP_HASH ? "hash" : "ordered"; });
+
+/* ------------------------------------------------------- scans of hash maps by numbers */
+
+/* The entries of fur_map_copy_at() and fur_map_scan(). */
+Entries split(const std::vector<char> &part, size_t bytes)
+{
+	Entries entries;
+	for (const char *at = part.data(); at < part.data() + bytes;) {
+		uint32_t sizes[2];
+		memcpy(sizes, at, sizeof sizes);
+		at += sizeof sizes;
+		entries.emplace_back(
+		        std::string(at, sizes[0]), std::string(at + sizes[0], sizes[1]));
+		at += sizes[0] + sizes[1];
+	}
+	return entries;
+}
+/* A walk by scan(uint64_t *place, size_t most, char *entries, size_t *bytes), with this room or
+ * more if it must be.  between() runs between two calls. */
+template <class Scan, class Between>
+Entries walk(size_t most, size_t room, Scan scan, Between between)
+{
+	Entries seen;
+	uint64_t place = 0;
+	for (int more = 1; more == 1;) {
+		std::vector<char> part(room);
+		size_t bytes = room;
+		const uint64_t before = place;
+		more = scan(&place, most, part.data(), &bytes);
+		if (bytes > part.size()) {
+			EXPECT_EQ(more, 1);
+			EXPECT_EQ(place, before);
+			part.resize(bytes);
+			more = scan(&place, most, part.data(), &bytes);
+			EXPECT_EQ(bytes, part.size());
+		}
+		EXPECT_GE(more, 0) << fur_errormsg();
+		EXPECT_EQ(more == 0, place == 0);
+		for (auto &one : split(part, bytes))
+			seen.push_back(one);
+		between();
+	}
+	return seen;
+}
+
+class CMapScan : public ContainerHeap
+{
+protected:
+	CMapScan()
+	{
+		EXPECT_EQ(fur_map_root(self_, "map", FUR_MAP_HASH, &map_), 0) << fur_errormsg();
+	}
+	void put_some(uint64_t from, uint64_t to)
+	{
+		for (uint64_t n = from; n < to; n++)
+			fur::update(self_, fur::rerun, [&](fur_update *tx) {
+				EXPECT_GE(put(tx, map_, Text::key(n), Text::value(n)), 0);
+			});
+	}
+	auto scan_in_reads()
+	{
+		return [this](uint64_t *place, size_t most, char *to, size_t *bytes) {
+			return fur::read(self_, [&](fur_ro *tx) {
+				return fur_map_scan(tx, map_, place, most, to, bytes);
+			});
+		};
+	}
+
+	fur_map *map_ = nullptr;
+};
+
+TEST_F(CMapScan, PassesEachEntryOnce_IfNothingChanges)
+{
+	const auto nothing = [] {};
+	EXPECT_TRUE(walk(10, 100, scan_in_reads(), nothing).empty());
+	put_some(0, 500);
+	const Model model = read([&](fur_ro *tx) { return all(tx, map_); });
+	const auto check = [&](const auto &seen) {
+		EXPECT_EQ(seen.size(), model.size());
+		EXPECT_TRUE(Model(seen.begin(), seen.end()) == model);
+	};
+	fur::Snapshot then(self_);
+	for (const size_t most : {size_t(0), size_t(1), size_t(100), SIZE_MAX})
+		for (const size_t room : {0, 300, 100000}) {
+			check(walk(most, room, scan_in_reads(), nothing));
+			check(walk(
+			        most, room,
+			        [&](uint64_t *place, size_t n, char *to, size_t *bytes) {
+				        int more = 0;
+				        read_in_c(self_, [&](fur_reader *tx) {
+					        more = fur_map_scan(tx, map_, place, n, to, bytes);
+				        });
+				        return more;
+			        },
+			        nothing));
+			check(walk(
+			        most, room,
+			        [&](uint64_t *place, size_t n, char *to, size_t *bytes) {
+				        return fur_map_scan_at(
+				                self_, then.get(), map_, place, n, to, bytes);
+			        },
+			        nothing));
+		}
+	/* In an update that has added an entry. */
+	update([&](fur_update *tx) {
+		EXPECT_EQ(put(tx, map_, "one more", "entry"), 1);
+		const auto seen = walk(
+		        50, 1000,
+		        [&](uint64_t *place, size_t n, char *to, size_t *bytes) {
+			        return fur_map_scan(tx, map_, place, n, to, bytes);
+		        },
+		        nothing);
+		EXPECT_TRUE(Model(seen.begin(), seen.end()) == all(tx, map_));
+	});
+	put_some(500, 600);
+	check(walk(
+	        7, 1000,
+	        [&](uint64_t *place, size_t n, char *to, size_t *bytes) {
+		        return fur_map_scan_at(self_, then.get(), map_, place, n, to, bytes);
+	        },
+	        nothing));
+}
+
+TEST_F(CMapScan, StopsAtTheEndOfTheGroupThatHasTheLast)
+{
+	put_some(0, 500);
+	std::vector<char> part(100000);
+	for (const size_t most : {1, 40, 200}) {
+		uint64_t place = 0;
+		size_t bytes = part.size();
+		EXPECT_EQ(scan_in_reads()(&place, most, part.data(), &bytes), 1);
+		const size_t passed = split(part, bytes).size();
+		EXPECT_GE(passed, most);
+		EXPECT_LT(passed, most + 8);
+	}
+}
+
+/* Entries that stay are all seen, while others come and go, and the heap is opened again. */
+TEST_F(CMapScan, SeesWhatIsThereAllTheTime)
+{
+	put_some(0, 200);
+	uint64_t next = 200;
+	int calls = 0;
+	const auto seen = walk(10, 2000, scan_in_reads(), [&] {
+		put_some(next, next + 40);
+		for (uint64_t n = std::max<uint64_t>(next - 40, 200); n < next; n++)
+			fur::update(self_, fur::rerun, [&](fur_update *tx) {
+				EXPECT_EQ(remove(tx, map_, Text::key(n)), 1);
+			});
+		next += 40;
+		if (++calls == 5) {
+			reopen();
+			EXPECT_EQ(fur_map_find_root(self_, "map", FUR_MAP_HASH, &map_), 1);
+		}
+	});
+	EXPECT_GE(calls, 5);
+	const Model model(seen.begin(), seen.end());
+	for (uint64_t n = 0; n < 200; n++)
+		EXPECT_EQ(model.count(Text::key(n)), 1u) << Text::key(n);
+}
+
+/* Keys that were chosen for their hashes come as one group. */
+TEST_F(CMapScan, PassesABucketAsAWhole)
+{
+	enum : uint64_t { ALIKE = 60 };
+	for (uint64_t n = 0; n < ALIKE; n++)
+		fur::update(self_, fur::rerun, [&](fur_update *tx) {
+			EXPECT_EQ(put(tx, map_, text_of(chosen(n)), "v"), 1);
+		});
+	put_some(0, 100);
+	const auto seen = walk(1, 200, scan_in_reads(), [] {});
+	EXPECT_EQ(seen.size(), ALIKE + 100);
+	EXPECT_EQ(Model(seen.begin(), seen.end()).size(), ALIKE + 100);
+}
+
+TEST_F(CMapScan, RefusesMisuse)
+{
+	put_some(0, 50);
+	fur_map *ordered;
+	ASSERT_EQ(fur_map_root(self_, "ordered", FUR_MAP_ORDERED, &ordered), 0);
+	char to[100];
+	uint64_t place = 5;
+	size_t bytes = 7;
+	const auto refuse = [&](auto *tx) {
+		bytes = sizeof to;
+		EXPECT_EQ(fur_map_scan(tx, ordered, &place, 1, to, &bytes), FUR_EINVAL);
+		EXPECT_NE(std::string(fur_errormsg()).find("FUR_MAP_BEHIND"), std::string::npos);
+		EXPECT_EQ(bytes, 0u);
+		bytes = sizeof to;
+		EXPECT_EQ(fur_map_scan(tx, map_, nullptr, 1, to, &bytes), FUR_EINVAL);
+		EXPECT_EQ(fur_map_scan(tx, map_, &place, 1, to, nullptr), FUR_EINVAL);
+		bytes = sizeof to;
+		EXPECT_EQ(fur_map_scan(tx, map_, &place, 1, nullptr, &bytes), FUR_EINVAL);
+		bytes = sizeof to;
+		EXPECT_EQ(fur_map_scan(tx, static_cast<fur_map *>(nullptr), &place, 1, to, &bytes),
+		        FUR_EINVAL);
+	};
+	read([&](fur_ro *tx) { refuse(tx); });
+	update([&](fur_update *tx) { refuse(tx); });
+	fur::Snapshot now(self_);
+	bytes = sizeof to;
+	EXPECT_EQ(fur_map_scan_at(self_, now.get(), ordered, &place, 1, to, &bytes), FUR_EINVAL);
+	EXPECT_EQ(bytes, 0u);
+	EXPECT_EQ(fur_map_scan_at(self_, now.get(), map_, &place, 1, to, nullptr), FUR_EINVAL);
+	bytes = sizeof to;
+	read([&](fur_ro *) {
+		EXPECT_EQ(fur_map_scan_at(self_, now.get(), map_, &place, 1, to, &bytes),
+		        FUR_ENESTED);
+	});
+	EXPECT_EQ(place, 5u);
+}
 
 class COrderedMap : public ContainerHeap
 {
@@ -791,6 +1201,45 @@ TEST_F(COrderedMap, AHashMapHasNoOrder)
 		EXPECT_EQ(seek(tx, map, FUR_MAP_FIRST, "", &it), 0);
 		EXPECT_EQ(fur_map_previous(&it), FUR_EINVAL);
 	});
+}
+
+/* Several values for a key: composite keys with empty values (docs/bindings.md). */
+TEST_F(COrderedMap, KeepsSeveralValuesOfAKey)
+{
+	fur_map *logins;
+	ASSERT_EQ(fur_map_root(self_, "logins", FUR_MAP_ORDERED, &logins), 0);
+	/* The key, a byte that no key has, and the value, in whose order they are. */
+	const auto pair = [](const std::string &user, const std::string &token) {
+		return user + '\0' + token;
+	};
+	const auto behind = [](const std::string &user) { return user + '\1'; };
+	update([&](fur_update *tx) {
+		for (const char *token : {"3", "1", "2", "1"})
+			EXPECT_GE(insert(tx, logins, pair("ada", token), ""), 0);
+		EXPECT_EQ(insert(tx, logins, pair("ad", "4"), ""), 1);
+		EXPECT_EQ(insert(tx, logins, pair("ada1", "5"), ""), 1);
+		EXPECT_EQ(remove(tx, logins, pair("ada", "2")), 1);
+	});
+	const auto of = [&](const std::string &user) {
+		std::vector<std::string> tokens;
+		read([&](fur_ro *tx) {
+			fur_map_iterator it;
+			int found = seek(tx, logins, FUR_MAP_FROM, pair(user, ""), &it);
+			for (; found == 1 && entry(&it).first < behind(user);
+			        found = fur_map_next(&it))
+				tokens.push_back(entry(&it).first.substr(user.size() + 1));
+		});
+		return tokens;
+	};
+	EXPECT_EQ(of("ada"), (std::vector<std::string>{"1", "3"}));
+	EXPECT_EQ(of("ad"), std::vector<std::string>{"4"});
+	update([&](fur_update *tx) {
+		uint64_t removed;
+		EXPECT_EQ(remove_range(tx, logins, pair("ada", ""), behind("ada"), &removed), 0);
+		EXPECT_EQ(removed, 2u);
+	});
+	EXPECT_TRUE(of("ada").empty());
+	EXPECT_EQ(of("ada1"), std::vector<std::string>{"5"});
 }
 
 /* ------------------------------------------------- optimistic readers, step by step */
@@ -960,8 +1409,6 @@ INSTANTIATE_TEST_SUITE_P(Kinds, CMapBeside, ::testing::Values(FUR_MAP_HASH, FUR_
 
 /* ------------------------------------------------------------------- snapshots */
 
-using Entries = std::vector<std::pair<std::string, std::string>>;
-
 fur_options small_images()
 {
 	fur_options o = software_options();
@@ -996,21 +1443,14 @@ protected:
 	int copy(const fur::Snapshot &s, fur_map_place where, const std::string &from, size_t room,
 	        Entries *to, size_t *bytes)
 	{
-		std::vector<unsigned char> part(room + 1, 0x5a);
+		std::vector<char> part(room + 1, 0x5a);
 		*bytes = room;
 		const int result = fur_map_copy_at(
 		        self_, s.get(), map_, where, from.data(), from.size(), part.data(), bytes);
 		EXPECT_EQ(part[room], 0x5a);
-		const unsigned char *at = part.data();
-		while (*bytes <= room && at < part.data() + *bytes) {
-			uint32_t sizes[2];
-			memcpy(sizes, at, sizeof sizes);
-			at += sizeof sizes;
-			const auto *text = reinterpret_cast<const char *>(at);
-			to->emplace_back(std::string(text, sizes[0]),
-			        std::string(text + sizes[0], sizes[1]));
-			at += sizes[0] + sizes[1];
-		}
+		if (*bytes <= room)
+			for (auto &one : split(part, *bytes))
+				to->push_back(one);
 		return result;
 	}
 	/* All entries from the place on, by calls with this room, or more if it must be. */
