@@ -691,29 +691,29 @@ BULK_OPERATOR_MUTATIONS = [
 ]
 # Of ship.pml.
 SHIP_MUTATIONS = [
-    Mutation("NOLEASH", "INV-SH5", [], [], ["ship"]),
-    Mutation("LIMITFIRST", "INV-SH5", [], [], ["ship"]),
-    Mutation("RECOVERFREE", "INV-SH5", [], [], ["shippower"]),
-    Mutation("NOCLAIM", "INV-SH4", [], [], ["shippower"]),
-    Mutation("LOCALFIRST", "INV-SH4", [], [], ["shippower"]),
-    Mutation("ANYPLACE", "INV-SH4", [], [], ["shiptwice"]),
-    Mutation("VOIDFENCES", "INV-SH4", [], [], ["shiptakeoveranew"]),
-    Mutation("NOGAP", "INV-SH1", [], [], ["ship", "shiptakeover"]),
-    Mutation("ANYANSWER", "INV-SH1", [], [], ["ship"]),
-    Mutation("OVERHOLE", "INV-SH1", [], [], ["ship"]),
-    Mutation("OWNCLAIMUNREAD", "INV-SH2", [], [], ["shiptakeover"]),
-    Mutation("EQUALTERM", "INV-SH2", [], [], ["shiptakeover"]),
-    Mutation("FENCEDCLAIMS", "INV-SH2", [], [], ["shiptakeover"]),
-    Mutation("READERUNACKED", "INV-SH6", [], [], ["shipreader"]),
-    Mutation("FORGETLATE", "INV-SH3", [], [], ["shiptakeover"]),
+    Mutation("NOLEASH", "INV-SH45", ["ship-no-leash"], [], ["ship"]),
+    Mutation("LIMITFIRST", "INV-SH45", [], [], ["ship"]),
+    Mutation("RECOVERFREE", "INV-SH45", [], [], ["shippower"]),
+    Mutation("NOCLAIM", "INV-SH44", ["ship-no-claim"], [], ["shippower"]),
+    Mutation("LOCALFIRST", "INV-SH44", [], [], ["shippower"]),
+    Mutation("ANYPLACE", "INV-SH44", [], [], ["shiptwice"]),
+    Mutation("VOIDFENCES", "INV-SH44", [], [], ["shiptakeoveranew"]),
+    Mutation("NOGAP", "INV-SH41", ["ship-no-gap"], [], ["ship", "shiptakeover"]),
+    Mutation("ANYANSWER", "INV-SH41", [], [], ["ship"]),
+    Mutation("OVERHOLE", "INV-SH41", [], [], ["ship"]),
+    Mutation("OWNCLAIMUNREAD", "INV-SH42", ["ship-own-claim-unread"], [], ["shiptakeover"]),
+    Mutation("EQUALTERM", "INV-SH42", ["ship-equal-term"], [], ["shiptakeover"]),
+    Mutation("FENCEDCLAIMS", "INV-SH42", [], [], ["shiptakeover"]),
+    Mutation("READERUNACKED", "INV-SH46", ["ship-reader-blind"], [], ["shipreader"]),
+    Mutation("FORGETLATE", "INV-SH43", [], [], ["shiptakeover"]),
 ]
 # Of shipapply.pml.
 SHIP_APPLY_MUTATIONS = [
-    Mutation("POSAPART", "INV-SH8", [], [], ["shipapply"]),
-    Mutation("POSFIRST", "INV-SH8", [], [], ["shipapply"]),
-    Mutation("SIDEUNREPLAYED", "INV-SH9", [], [], ["shipapply"]),
-    Mutation("PARTKEPT", "INV-SH10", [], [], ["shipapply"]),
-    Mutation("PARTCOUNTED", "INV-SH10", [], [], ["shipapply", "shipapplyfirst"]),
+    Mutation("POSAPART", "INV-SH48", [], [], ["shipapply"]),
+    Mutation("POSFIRST", "INV-SH48", [], [], ["shipapply"]),
+    Mutation("SIDEUNREPLAYED", "INV-SH49", [], [], ["shipapply"]),
+    Mutation("PARTKEPT", "INV-SH50", ["ship-part-kept"], [], ["shipapply"]),
+    Mutation("PARTCOUNTED", "INV-SH50", [], [], ["shipapply", "shipapplyfirst"]),
 ]
 ALL_MUTATIONS = (
     MUTATIONS

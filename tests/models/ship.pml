@@ -34,37 +34,37 @@
  *   -DWINDOW=n     frames on their way, 2 by default
  *
  * Checked:
- *   INV-SH1  An update returns at level replicated only when it is in the stream: in a valid frame,
+ *   INV-SH41  An update returns at level replicated only when it is in the stream: in a valid frame,
  *            which every later primary has read before it begins.
- *   INV-SH2  Of two writers at most one gets a position acknowledged, and a frame is valid only if
+ *   INV-SH42  Of two writers at most one gets a position acknowledged, and a frame is valid only if
  *            its writer had every update of the stream before it.
- *   INV-SH3  What a standby has applied is the stream up to its position, each update once and in
+ *   INV-SH43  What a standby has applied is the stream up to its position, each update once and in
  *            order.
- *   INV-SH4  The stream has each update of a primary at most once, in the order of their durTSs,
+ *   INV-SH44  The stream has each update of a primary at most once, in the order of their durTSs,
  *            and none that the primary's recovery has dropped.
- *   INV-SH5  The image of a primary is a prefix of the stream: no update enters it before the log
+ *   INV-SH45  The image of a primary is a prefix of the stream: no update enters it before the log
  *            has acknowledged the update.
- *   INV-SH6  A read-only transaction at level replicated returns only what is in the stream.
- *   INV-SH7  When no more faults occur, each update of the writer is acknowledged and replayed, and
+ *   INV-SH46  A read-only transaction at level replicated returns only what is in the stream.
+ *   INV-SH47  When no more faults occur, each update of the writer is acknowledged and replayed, and
  *            each standby has the whole stream.
  *
  * Mutations.  Each breaks the invariant in parentheses, and must be found; models.py tells in which
  * settings:
- *   NOLEASH      the replay does not stop at the newest acknowledged update (INV-SH5)
- *   LIMITFIRST   the replay's limit moves when a frame is sent (INV-SH5)
- *   RECOVERFREE  recovery applies updates that have not been shipped (INV-SH5)
- *   NOCLAIM      a shipper that starts anew ships in the old term, without a CLAIM (INV-SH4)
- *   LOCALFIRST   recovery keeps what is durable locally, whatever the stream has (INV-SH4)
- *   ANYPLACE     a frame of the term is valid, whatever it follows (INV-SH4)
- *   VOIDFENCES   a fenced primary drops what it has shipped since another's void CLAIM (INV-SH4)
- *   NOGAP        an answer counts, whatever its offset is (INV-SH1)
- *   ANYANSWER    the answers to frames count in any order (INV-SH1)
- *   OVERHOLE     a shipper goes on past an update that has not put its marker (INV-SH1)
- *   OWNCLAIMUNREAD  a writer takes its CLAIM for valid, and begins where it read last (INV-SH2)
- *   EQUALTERM    a CLAIM of the same term is valid (INV-SH2)
- *   READERUNACKED  a reader does not wait until what it has read is acknowledged (INV-SH6)
- *   FENCEDCLAIMS  a primary claims again although the newest CLAIM is another's (INV-SH2)
- *   FORGETLATE   a fenced primary that rejoins keeps the first update not acknowledged (INV-SH3)
+ *   NOLEASH      the replay does not stop at the newest acknowledged update (INV-SH45)
+ *   LIMITFIRST   the replay's limit moves when a frame is sent (INV-SH45)
+ *   RECOVERFREE  recovery applies updates that have not been shipped (INV-SH45)
+ *   NOCLAIM      a shipper that starts anew ships in the old term, without a CLAIM (INV-SH44)
+ *   LOCALFIRST   recovery keeps what is durable locally, whatever the stream has (INV-SH44)
+ *   ANYPLACE     a frame of the term is valid, whatever it follows (INV-SH44)
+ *   VOIDFENCES   a fenced primary drops what it has shipped since another's void CLAIM (INV-SH44)
+ *   NOGAP        an answer counts, whatever its offset is (INV-SH41)
+ *   ANYANSWER    the answers to frames count in any order (INV-SH41)
+ *   OVERHOLE     a shipper goes on past an update that has not put its marker (INV-SH41)
+ *   OWNCLAIMUNREAD  a writer takes its CLAIM for valid, and begins where it read last (INV-SH42)
+ *   EQUALTERM    a CLAIM of the same term is valid (INV-SH42)
+ *   READERUNACKED  a reader does not wait until what it has read is acknowledged (INV-SH46)
+ *   FENCEDCLAIMS  a primary claims again although the newest CLAIM is another's (INV-SH42)
+ *   FORGETLATE   a fenced primary that rejoins keeps the first update not acknowledged (INV-SH43)
  *
  * A step that only a recovery needs.  Without power failures everything still holds with
  *   -DNOCLAIM    for a dead shipper of A has sent what the next one sends
@@ -238,10 +238,10 @@ inline append(q)
 		fi
 	:: what[q] < CLAIM && in_term[q] == term && IN_PLACE(q) ->
 		record[length] = what[q];
-		/* INV-SH2 */
+		/* INV-SH42 */
 		assert(what[q] == 4 || (SET(stream) & ~(SET(image[A]) | OF(A))) == 0);
 		assert(what[q] != 4 || (SET(stream) & ~(SET(image[B]) | OF(B))) == 0);
-		/* INV-SH4 */
+		/* INV-SH44 */
 		assert(!IN(SET(stream) | holes, what[q]));
 		assert(what[q] == 4 || (SET(stream) & OF(A)) < BIT(what[q]));
 		stream = PLUS(stream, what[q])
@@ -367,7 +367,7 @@ inline take_streams_word(n)
 
 inline drop(u)
 {
-	/* INV-SH4 */
+	/* INV-SH44 */
 	assert(!IN(SET(stream), u));
 	holes = holes | BIT(u);
 	put = put & ~BIT(u);
@@ -515,7 +515,7 @@ inline count(n)
 {
 	q = first[n] - 1;
 	counted[n] = answer[q] - 1;
-	/* INV-SH2 */
+	/* INV-SH42 */
 	assert(!IN(acknowledged[1 - n], LEN(chain[q])));
 	acknowledged[n] = acknowledged[n] | BIT(LEN(chain[q]));
 	acked[n] = (acked[n] > what[q] -> acked[n] : what[q] + 1);
@@ -752,7 +752,7 @@ end3:	ALIVE && acked[A] >= lies_below;
 #define DONE(n) (program[n] == UP && tail[n] == MOST(n) + 1 && acked[n] == MOST(n) + 1)
 #define SH7(n) ((role[n] == WRITER && DONE(n)) || role[n] == GIVEN || \
 	(role[n] == STANDBY && image[n] == stream))
-/* INV-SH7 */
+/* INV-SH47 */
 active proctype quiet()
 {
 	timeout;

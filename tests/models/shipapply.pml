@@ -24,21 +24,21 @@
  *
  * Checked whenever the power has failed, and recovery has replayed the records that were on the
  * medium, and at the end:
- *   INV-SH8  A standby's file has the effect of the stream's whole updates up to the position that
+ *   INV-SH48  A standby's file has the effect of the stream's whole updates up to the position that
  *            is in the file, and of no others: the position is in the record of the updates that it
  *            counts.
- *   INV-SH9  A fresh block has its content when it is linked, and the memory keeps that of its
+ *   INV-SH49  A fresh block has its content when it is linked, and the memory keeps that of its
  *            older owner until that one is freed: a standby replays all of its own log before it
  *            writes the content.
- *   INV-SH10  An update of several parts takes effect with all of them or not at all: a CLAIM drops
+ *   INV-SH50  An update of several parts takes effect with all of them or not at all: a CLAIM drops
  *             parts that lack the last, and a position counts whole updates.
  *
  * Mutations.  Each breaks the invariant in parentheses, and must be found:
- *   POSAPART     the position follows in an update of its own (INV-SH8)
- *   POSFIRST     the position precedes in an update of its own (INV-SH8)
- *   SIDEUNREPLAYED  the content is written before the own log is replayed (INV-SH9)
- *   PARTKEPT     parts stay when a CLAIM has voided the rest (INV-SH10)
- *   PARTCOUNTED  the position counts a part as soon as it is read (INV-SH10)
+ *   POSAPART     the position follows in an update of its own (INV-SH48)
+ *   POSFIRST     the position precedes in an update of its own (INV-SH48)
+ *   SIDEUNREPLAYED  the content is written before the own log is replayed (INV-SH49)
+ *   PARTKEPT     parts stay when a CLAIM has voided the rest (INV-SH50)
+ *   PARTCOUNTED  the position counts a part as soon as it is read (INV-SH50)
  *
  * A step whose place is free.  With it everything still holds:
  *   -DPARTKEPT   with FIRSTDROPS
@@ -165,9 +165,9 @@ end:	do
 
 inline check()
 {
-	assert(x == y);                 /* INV-SH10 */
-	assert(!link || block == link); /* INV-SH9 */
-	/* INV-SH8 */
+	assert(x == y);                 /* INV-SH50 */
+	assert(!link || block == link); /* INV-SH49 */
+	/* INV-SH48 */
 	assert(link == LINKED && x == (position > 5 && !claimed) && z == (position > 6))
 }
 
@@ -200,7 +200,7 @@ end:	do
 	od
 }
 
-/* The standby has the whole stream in the end (INV-SH7). */
+/* The standby has the whole stream in the end (INV-SH47). */
 active proctype quiet()
 {
 	timeout;
