@@ -119,7 +119,7 @@ void ship_acknowledge(struct durability *d, uint64_t durts)
 	arch_store_release(&c->ship.acked, durts);
 	FUR_POINT(ship__acknowledged);
 	event_wake_all_shared(&c->ship.moved);
-	/* A replayer sleeps as long as it may replay too little (server_sleep). */
+	/* A replayer sleeps while there is too little for it (server_sleep). */
 	if (durts - arch_load_acquire(&c->tail) >= d->super->ring_slots / CONTROL_WAKE_PART)
 		control_call(c);
 }

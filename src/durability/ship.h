@@ -21,7 +21,7 @@
  *            lost, and a recovery without them would give their durTSs up.
  *   INV-SH5  An update begins only while a quarter of the ring, and of its thread's log, is free.
  *            So the updates that have begun find room without an acknowledgement, unless they are
- *            large, and when the log is slow updates wait where they block nobody else.
+ *            large, and when the log is slow updates wait where they block no other thread.
  */
 #ifndef FUR_SHIP_H
 #define FUR_SHIP_H

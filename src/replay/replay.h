@@ -56,7 +56,8 @@ FUR_MUST_USE int replay_recover_end(struct recovery *w);
 void replay_recover_give_up(struct recovery *w);
 
 /* replay_skip - move the tail over updates that the caller has written to the heap; durable before
- * return, as is what the caller has flushed (INV-R1).  Nothing runs on the heap.  Errors: FUR_EIO. */
+ * return, as is what the caller has flushed (INV-R1).  Nothing runs on the heap.
+ * Errors: FUR_EIO. */
 FUR_MUST_USE int replay_skip(struct durability *d, uint64_t tail);
 
 /* Recover if the heap was not closed, and set *recovered accordingly; otherwise check that it was

@@ -42,8 +42,8 @@ static void write_back(struct durability *d, uint64_t offset, const void *from, 
 	pm_flush(&d->pm, d->image + offset, bytes);
 }
 
-/* Write the entries to the image.  What a record names is there since before its marker was written,
- * and so before it was shipped (INV-FM3, INV-BU4). */
+/* Write the entries to the image.  What a record names is there since before its marker was
+ * written, and so before it was shipped (INV-FM3, INV-BU4). */
 static int apply_update(struct durability *d, const uint8_t *entries, uint64_t bytes)
 {
 	const struct media_file file = durability_file(d);
@@ -98,7 +98,8 @@ static int apply_frame(struct reader *r, const struct frame *f)
 	return error;
 }
 
-/* Read from the position in the ship page up to where the writer has read, and apply the updates from the tail on. */
+/* Read from the position in the ship page up to where the writer has read, and apply the updates
+ * from the tail on. */
 static int apply_stream(struct reader *r)
 {
 	struct shipper *s = r->s;

@@ -419,7 +419,7 @@ TEST_P(KilledTest, RecoveryHasWhatTheLogHas_AndWhatHadReturned)
 	Replica replica(path_, log_);
 	for (int k = 0; k < rounds(20); k++) {
 		round(random, k % 2);
-		/* Before it is recovered, nobody opens it. */
+		/* Before it is recovered, no process opens it. */
 		fur_heap *heap;
 		const fur::Options o = options();
 		const int result = fur_open(path_.c_str(), &o, &heap);

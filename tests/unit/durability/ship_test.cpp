@@ -166,7 +166,7 @@ TEST_F(Shipped, PageHasTheNewestOfItsCopies)
 	EXPECT_EQ(read_page().term, 1u);
 	ASSERT_EQ(write_page(MEDIA_PRIMARY, 3), 0);
 	EXPECT_EQ(read_page().term, 3u);
-	/* And the other one, too. */
+	/* And the other one. */
 	flip_bit(MEDIA_SHIP_OFFSET + offsetof(media_ship, term), 3);
 	flip_bit(MEDIA_SHIP_OFFSET + sizeof(media_ship) + offsetof(media_ship, chain), 0);
 	expect_refused(FUR_ECORRUPT);
