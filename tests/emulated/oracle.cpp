@@ -400,6 +400,9 @@ bool drawn(uint64_t durts)
 	if (!tx || !tx->published || tx->visible || tx->writes.empty() ||
 	        run.in_hardware.contains(current_thread()))
 		return false;
+	/* A transaction that was doomed while suspended draws before it resumes, and aborts. */
+	if (emu_tcheck())
+		return false;
 	becomes_visible_by(*tx, durts);
 	return true;
 }
