@@ -691,20 +691,20 @@ BULK_OPERATOR_MUTATIONS = [
 ]
 # Of ship.pml.
 SHIP_MUTATIONS = [
-    Mutation("NOLEASH", "INV-SH45", ["ship-no-leash"], [], ["ship"]),
+    Mutation("NOLEASH", "INV-SH1", ["ship-no-leash"], [], ["ship"]),
     Mutation("LIMITFIRST", "INV-SH45", [], [], ["ship"]),
     Mutation("RECOVERFREE", "INV-SH45", [], [], ["shippower"]),
-    Mutation("NOCLAIM", "INV-SH44", ["ship-no-claim"], [], ["shippower"]),
+    Mutation("NOCLAIM", "INV-SH16", ["ship-no-claim"], [], ["shippower"]),
     Mutation("LOCALFIRST", "INV-SH44", [], [], ["shippower"]),
     Mutation("ANYPLACE", "INV-SH44", [], [], ["shiptwice"]),
     Mutation("VOIDFENCES", "INV-SH44", [], [], ["shiptakeoveranew"]),
-    Mutation("NOGAP", "INV-SH41", ["ship-no-gap"], [], ["ship", "shiptakeover"]),
+    Mutation("NOGAP", "INV-SH17", ["ship-no-gap"], [], ["ship", "shiptakeover"]),
     Mutation("ANYANSWER", "INV-SH41", [], [], ["ship"]),
     Mutation("OVERHOLE", "INV-SH41", [], [], ["ship"]),
-    Mutation("OWNCLAIMUNREAD", "INV-SH42", ["ship-own-claim-unread"], [], ["shiptakeover"]),
-    Mutation("EQUALTERM", "INV-SH42", ["ship-equal-term"], [], ["shiptakeover"]),
+    Mutation("OWNCLAIMUNREAD", "INV-SH16", ["ship-own-claim-unread"], [], ["shiptakeover"]),
+    Mutation("EQUALTERM", "INV-SH13", ["ship-equal-term"], [], ["shiptakeover"]),
     Mutation("FENCEDCLAIMS", "INV-SH42", [], [], ["shiptakeover"]),
-    Mutation("READERUNACKED", "INV-SH46", ["ship-reader-blind"], [], ["shipreader"]),
+    Mutation("READERUNACKED", "INV-SH3", ["ship-reader-blind"], [], ["shipreader"]),
     Mutation("FORGETLATE", "INV-SH43", [], [], ["shiptakeover"]),
 ]
 # Of shipapply.pml.
@@ -712,7 +712,7 @@ SHIP_APPLY_MUTATIONS = [
     Mutation("POSAPART", "INV-SH48", [], [], ["shipapply"]),
     Mutation("POSFIRST", "INV-SH48", [], [], ["shipapply"]),
     Mutation("SIDEUNREPLAYED", "INV-SH49", [], [], ["shipapply"]),
-    Mutation("PARTKEPT", "INV-SH50", ["ship-part-kept"], [], ["shipapply"]),
+    Mutation("PARTKEPT", "INV-SH14", ["ship-part-kept"], [], ["shipapply"]),
     Mutation("PARTCOUNTED", "INV-SH50", [], [], ["shipapply", "shipapplyfirst"]),
 ]
 ALL_MUTATIONS = (

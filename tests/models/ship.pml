@@ -50,19 +50,19 @@
  *
  * Mutations.  Each breaks the invariant in parentheses, and must be found; models.py tells in which
  * settings:
- *   NOLEASH      the replay does not stop at the newest acknowledged update (INV-SH45)
+ *   NOLEASH      the replay does not stop at the newest acknowledged update (INV-SH1)
  *   LIMITFIRST   the replay's limit moves when a frame is sent (INV-SH45)
  *   RECOVERFREE  recovery applies updates that have not been shipped (INV-SH45)
- *   NOCLAIM      a shipper that starts anew ships in the old term, without a CLAIM (INV-SH44)
+ *   NOCLAIM      a shipper that starts anew ships in the old term, without a CLAIM (INV-SH16)
  *   LOCALFIRST   recovery keeps what is durable locally, whatever the stream has (INV-SH44)
  *   ANYPLACE     a frame of the term is valid, whatever it follows (INV-SH44)
  *   VOIDFENCES   a fenced primary drops what it has shipped since another's void CLAIM (INV-SH44)
- *   NOGAP        an answer counts, whatever its offset is (INV-SH41)
+ *   NOGAP        an answer counts, whatever its offset is (INV-SH17)
  *   ANYANSWER    the answers to frames count in any order (INV-SH41)
  *   OVERHOLE     a shipper goes on past an update that has not put its marker (INV-SH41)
- *   OWNCLAIMUNREAD  a writer takes its CLAIM for valid, and begins where it read last (INV-SH42)
- *   EQUALTERM    a CLAIM of the same term is valid (INV-SH42)
- *   READERUNACKED  a reader does not wait until what it has read is acknowledged (INV-SH46)
+ *   OWNCLAIMUNREAD  a writer takes its CLAIM for valid, and begins where it read last (INV-SH16)
+ *   EQUALTERM    a CLAIM of the same term is valid (INV-SH13)
+ *   READERUNACKED  a reader does not wait until what it has read is acknowledged (INV-SH3)
  *   FENCEDCLAIMS  a primary claims again although the newest CLAIM is another's (INV-SH42)
  *   FORGETLATE   a fenced primary that rejoins keeps the first update not acknowledged (INV-SH43)
  *

@@ -37,7 +37,7 @@
  *   POSAPART     the position follows in an update of its own (INV-SH48)
  *   POSFIRST     the position precedes in an update of its own (INV-SH48)
  *   SIDEUNREPLAYED  the content is written before the own log is replayed (INV-SH49)
- *   PARTKEPT     parts stay when a CLAIM has voided the rest (INV-SH50)
+ *   PARTKEPT     parts stay when a CLAIM has voided the rest (INV-SH14)
  *   PARTCOUNTED  the position counts a part as soon as it is read (INV-SH50)
  *
  * A step whose place is free.  With it everything still holds:
