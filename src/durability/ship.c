@@ -2,14 +2,10 @@
  *
  * ship.c - see ship.h.
  *
- * Way 15, an update is shipped:
- *
- *     ship_admit()            the update begins while there is room
- *     ship_call()             its marker is in the file: calls the shipper, if that sleeps
- *       ship_read()           the shipper reads marker and record
- *       ship_acknowledge()    the log has it: the shipper moves `acked`, and wakes
- *     ship_wait()             the update returns, where libfur returns only what is acknowledged
- *     find_settled_end()      a replay may take it
+ * An update that is shipped begins when ship_admit() lets it.  When its marker is in the file, it
+ * calls the shipper by ship_call().  The shipper reads it by ship_read(), and moves `acked` by
+ * ship_acknowledge().  Then ship_wait() lets it return, where libfur returns only what is
+ * acknowledged, and find_settled_end() lets a replay take it.
  */
 #include "durability/ship.h"
 #include "base/error.h"

@@ -45,10 +45,11 @@ struct control_ship {
 	uint32_t state; /* enum control_shipping */
 	/* Shared events (base/event.h): `acked` or `state` has changed */
 	uint32_t moved;
+	uint8_t gap[ARCH_PAD - 16]; /* the other line is written by updates */
 	/* A call of the shipper, which sleeps on it */
-	uint32_t calls ARCH_PADDED;
+	uint32_t calls;
 	uint32_t asleep; /* 1: the next update calls the shipper */
-};
+} __attribute__((aligned(64)));
 
 /* What a working process and its replayer share.  Owner: durability/control.c. */
 struct control {
@@ -73,15 +74,14 @@ struct control {
 	uint64_t replays ARCH_PADDED;
 	uint64_t replayed_updates, replayed_entries;
 	/* Zero in a file of an older library.  libfur leaves it alone; lab/operators uses it. */
-	uint8_t gap[3712 - 512] ARCH_PADDED;
+	uint8_t gap[3840 - 512] ARCH_PADDED;
 	struct control_ship ship;
-	uint8_t gap2[4096 - 64 - 3712 - sizeof(struct control_ship)];
 	struct control_preload preload __attribute__((aligned(64))); /* Owner: replay/preload.c. */
 	/* [max_threads].  Owners: durability/control.c, replay/replay.c. */
 	struct control_log logs[];
 };
 _Static_assert(offsetof(struct control, gap) == 512, "older files have zeros there");
-_Static_assert(offsetof(struct control, ship) == 3712, "shippers of other versions look there");
+_Static_assert(offsetof(struct control, ship) == 3840, "shippers of other versions look there");
 _Static_assert(
         offsetof(struct control, preload) == 4096 - 64, "replayers of other versions look there");
 _Static_assert(offsetof(struct control, logs) == 4096, "CONTROL_BYTES relies on it");

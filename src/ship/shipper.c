@@ -2,15 +2,17 @@
  *
  * shipper.c - see shipper.h.
  *
- * Way 16, updates are shipped:
+ * Way 15, updates are shipped:
  *
- *     shipper_run()                becomes the writer, and ships until it is stopped
+ *     shipper_run()                ships until it is stopped
  *       shipper_become_writer()    reads the stream, claims a term, and reads up to the claim
  *       let_updates_in()           of each process that opens the heap
- *       fill_frame()               takes updates from the ring, as many as there are
- *         add_large()              in parts: what does not fit a frame, or is not in the record
- *       submit()                   appends the frame to the log
- *       take_answers()             moves `acked`
+ *       ship_and_wait()            takes one turn
+ *         ship_some()              puts updates from the ring into a frame
+ *           ship_large()           those that do not fit a frame, or are not in the record: in parts
+ *           submit()               appends the frame to the log
+ *         take_answers()           moves `acked`
+ *       advance_position()         keeps from where a recovery has to read the stream
  *       ship_await_updates()       sleeps
  */
 #include "ship/shipper.h"

@@ -10,11 +10,12 @@
  * Way 14, updates move:
  *
  *     updates_learn()           after each update: counts what it has lost
- *     updates_learn_early()     before an attempt, if the update has lost much: beside readers that
- *                               are long and many it may take milliseconds to commit
  *       updates_to_software()   takes the turn, and changes `updates`, which aborts all hardware
  *                               updates; then waits until those that have committed are durable
  *       updates_to_hardware()   takes the turn, and changes `updates`
+ *
+ * Beside readers that are long and many an update may take milliseconds to commit.  So one that has
+ * lost much calls updates_learn_early() before its next attempt.
  *
  *   INV-UR1  A hardware update commits only while `updates` is HARDWARE: it has tracked the word
  *            since its begin, so the change aborts it.

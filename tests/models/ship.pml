@@ -742,6 +742,7 @@ active proctype reader()
 end:	atomic { ALIVE -> seen = drawn[A] };
 end1:	ALIVE && (ALL_BELOW(seen + 1) & ~durable) == 0;
 end2:	atomic { ALIVE -> lies_below = drawn[A] + 1 };
+	/* INV-SH46 */
 #ifndef READERUNACKED
 end3:	ALIVE && acked[A] >= lies_below;
 #endif
