@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * engine.h - what a stream needs of the log that keeps it: a *stream engine*.  docs/shipping.md
+ * lists what an engine must guarantee.
+ *
+ * A stream engine is one node's connection to one log.  One thread at a time uses it.
+ */
+#ifndef FUR_SHIP_ENGINE_H
+#define FUR_SHIP_ENGINE_H
+
+#include <fur.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ENGINE_NO_OFFSET UINT64_MAX
+
+struct engine_ack {
+	uint64_t handle;
+	uint64_t offset; /* ENGINE_NO_OFFSET: the message is in the log, and the engine cannot say
+	                  * where */
+};
+
+struct stream_engine;
+struct stream_engine_ops {
+	/* Append a message, which the engine copies, and return without waiting.  Messages of one
+	 * engine come into the log in the order of the calls, unless something fails.
+	 * Errors: FUR_EBUSY (too much is under way: poll), or the engine's own.  The message may
+	 * have been appended all the same. */
+	int (*append)(struct stream_engine *e, uint64_t handle, const void *message, size_t bytes);
+	/* Get answers to append(), at most `most`: each such message is in the log, as durably as
+	 * the engine promises.  Waits up to `patience_ms` for the first.  An answer may never come.
+	 * Returns: how many.  Errors: the engine's own. */
+	int (*poll)(
+	        struct stream_engine *e, struct engine_ack *acks, unsigned most, int patience_ms);
+	/* Read the message at `offset`, at most `most` bytes of it; *bytes is its length.  It is as
+	 * durable as an answered append.
+	 * Returns: 1, or 0 if the log ends there.  Errors: FUR_ERANGE if the log ends below the
+	 * offset, or no longer has it; or the engine's own. */
+	int (*read)(struct stream_engine *e, uint64_t offset, void *message, size_t most,
+	        size_t *bytes);
+	/* Get the offset that the next message to be read has.  Errors: the engine's own. */
+	int (*end)(struct stream_engine *e, uint64_t *end);
+	/* Forget what was appended: poll() does not answer it any more.  It may still come into the
+	 * log, at any time.  Errors: the engine's own. */
+	int (*restart)(struct stream_engine *e);
+	/* The same, and free the engine. */
+	void (*close)(struct stream_engine *e);
+};
+
+struct stream_engine {
+	const struct stream_engine_ops *ops;
+};
+
+#endif /* FUR_SHIP_ENGINE_H */
