@@ -44,6 +44,7 @@ SKIPPED = 77
 KINDS = {
     "explore": "exploration",
     "explore-claims": "exploration",
+    "explore-ship": "exploration",
     "kill-test": "kill",
     "kill-operators": "kill",
     "copies-test": "kill",
@@ -104,7 +105,7 @@ class Search:
 
     def found_at(self, r: Round) -> int | None:
         """Units until the planted bug was found; None: not found."""
-        if self.program.startswith("explore-claims") or self.program == "explore":
+        if self.program in ("explore", "explore-claims", "explore-ship"):
             at = re.search(r"VIOLATION\D*seed (\d+)", r.output)
             return int(at[1]) - r.first + 1 if at and r.status == 1 else None
         if r.status:
@@ -167,7 +168,7 @@ def number_after(words: list[str], option: str, default: int) -> int:
 def program_of(word: str) -> str | None:
     """A damage-test-BUG is a damage-test, an explore-claims-plant-BUG an explore-claims."""
     name = os.path.basename(word)
-    for program in ("damage-test", "explore-claims", "kill-test"):
+    for program in ("damage-test", "explore-claims", "explore-ship", "kill-test"):
         if name == program or name.startswith(program + "-"):
             return program
     return name if name in KINDS else None
@@ -182,7 +183,7 @@ def search_of(test: dict, build: str) -> Search | None:
     if not program:
         return None
     must_find = not {"--plant", "--must-find", "--until-found"}.isdisjoint(test["cmd"])
-    if program in ("explore", "explore-claims"):
+    if program in ("explore", "explore-claims", "explore-ship"):
         words = without(words, "--seeds", "--must-find", "--until-idle", "--jobs")
         if program == "explore":
             words += ["--jobs", "1"]

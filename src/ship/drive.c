@@ -43,8 +43,8 @@ static int read_one(struct writer *w, struct stream_engine *e, uint8_t *room)
 
 static int take_answers(struct writer *w, struct stream_engine *e, int patience_ms)
 {
-	struct engine_ack acks[WRITER_IN_FLIGHT];
-	const int n = e->ops->poll(e, acks, WRITER_IN_FLIGHT, patience_ms);
+	struct engine_ack acks[STREAM_IN_FLIGHT];
+	const int n = e->ops->poll(e, acks, STREAM_IN_FLIGHT, patience_ms);
 	if (n < 0)
 		return failed(w, n);
 	for (int k = 0; k < n; k++)

@@ -34,10 +34,10 @@ void stream_resume(struct stream *s)
 static enum stream_judgement judge_claim(struct stream *s, const struct frame *f)
 {
 	const struct frame_head *h = &f->head;
-	if (h->term <= s->at.term) /* INV-SH13 */
-		return STREAM_OLD_CLAIM;
 	if (h->frame_no > s->at.frame_no)
-		return STREAM_LOST; /* INV-SH15 */
+		return STREAM_LOST; /* INV-SH15, also of a claim that comes too late */
+	if (h->term <= s->at.term)
+		return STREAM_OLD_CLAIM; /* INV-SH13 */
 	if (h->frame_no == s->at.frame_no && h->term == s->at.term + 1 &&
 	        h->chain_before != s->at.chain)
 		return STREAM_LOST;
@@ -88,6 +88,10 @@ static void count(struct stream *s, uint64_t offset, const struct frame_head *h)
 static enum stream_judgement judge_other(
         struct stream *s, uint64_t offset, const struct frame_head *h)
 {
+	/* When this frame was submitted, the one STREAM_IN_FLIGHT before it was acknowledged: it was
+	 * in the log, and before this place (INV-SH15). */
+	if (h->frame_no > s->at.frame_no + STREAM_IN_FLIGHT)
+		return STREAM_LOST;
 	if (h->term < s->at.term)
 		return STREAM_OLD_TERM; /* INV-SH13 */
 	/* A writer ships only behind its valid claim, which is not in this log (INV-SH15). */

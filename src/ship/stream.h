@@ -24,6 +24,8 @@
 #include "ship/frame.h"
 
 #define STREAM_NO_OFFSET UINT64_MAX
+/* A writer has at most this many frames in flight: submitted, and not acknowledged. */
+enum { STREAM_IN_FLIGHT = 16 };
 
 /* A place in a stream, behind frame `frame_no`.  All 0, offset STREAM_NO_OFFSET: the beginning. */
 struct stream_position {

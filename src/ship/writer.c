@@ -138,19 +138,19 @@ uint64_t writer_claim(struct writer *w)
 uint64_t writer_submit(struct writer *w, struct frame_builder *b, size_t *bytes)
 {
 	FUR_ASSERT(writer_may_submit(w) && b->kind != FRAME_CLAIM);
-	struct frame_head *const head = &w->flying[w->submitted % WRITER_IN_FLIGHT].head;
+	struct frame_head *const head = &w->flying[w->submitted % STREAM_IN_FLIGHT].head;
 	w->end.frame_no++;
 	*bytes = frame_seal(b, w->stream.uuid, &w->end, head);
 	w->end.chain = head->chain;
-	w->flying[w->submitted++ % WRITER_IN_FLIGHT].there = false;
+	w->flying[w->submitted++ % STREAM_IN_FLIGHT].there = false;
 	return w->next_handle++;
 }
 
 /* The frames from the first on that have their offsets are in the log (INV-SH17, INV-SH18). */
 static void count_acked(struct writer *w)
 {
-	while (w->counted < w->submitted && w->flying[w->counted % WRITER_IN_FLIGHT].there) {
-		const struct frame f = {w->flying[w->counted % WRITER_IN_FLIGHT].head, NULL};
+	while (w->counted < w->submitted && w->flying[w->counted % STREAM_IN_FLIGHT].there) {
+		const struct frame f = {w->flying[w->counted % STREAM_IN_FLIGHT].head, NULL};
 		const uint64_t offset = w->claim_offset + 1 + w->counted;
 		const enum stream_judgement judgement = stream_judge(&w->stream, offset, &f);
 		if (judgement != STREAM_VALID) { /* the caller's parts do not fit together */
@@ -185,6 +185,6 @@ void writer_ack(struct writer *w, uint64_t handle, uint64_t offset)
 		writer_resync(w, "a message of another writer stands between the frames");
 		return;
 	}
-	w->flying[k % WRITER_IN_FLIGHT].there = true;
+	w->flying[k % STREAM_IN_FLIGHT].there = true;
 	count_acked(w);
 }

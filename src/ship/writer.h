@@ -37,7 +37,6 @@
 
 #include "ship/stream.h"
 
-enum { WRITER_IN_FLIGHT = 16 }; /* frames that are submitted and not acknowledged, at most */
 #define WRITER_CLAIM_BYTES (sizeof(struct frame_head) + sizeof(struct frame_claim))
 
 enum writer_phase {
@@ -82,7 +81,7 @@ struct writer {
 	struct {
 		struct frame_head head;
 		bool there; /* it has its offset */
-	} flying[WRITER_IN_FLIGHT];
+	} flying[STREAM_IN_FLIGHT];
 };
 
 /* writer_init - `position`: where the node knows the stream, or NULL. */
@@ -103,10 +102,10 @@ void writer_end(struct writer *w, uint64_t end);
  * time: if the claim does not come back within that, writer_resync().  Returns its handle. */
 FUR_MUST_USE uint64_t writer_claim(struct writer *w);
 
-/* writer_may_submit - is it in WRITER_SHIPS, with less than WRITER_IN_FLIGHT in flight? */
+/* writer_may_submit - is it in WRITER_SHIPS, with less than STREAM_IN_FLIGHT in flight? */
 static inline bool writer_may_submit(const struct writer *w)
 {
-	return w->phase == WRITER_SHIPS && w->submitted - w->counted < WRITER_IN_FLIGHT;
+	return w->phase == WRITER_SHIPS && w->submitted - w->counted < STREAM_IN_FLIGHT;
 }
 
 /* writer_submit - seal the frame as the next one of the stream.  The caller appends it to the log,

@@ -21,13 +21,13 @@ A patch, tests/plants/BUG.patch, has a heading before its diff:
     the bug in one line
     Invariant: INV-X0                  the invariant it breaks
     Model: CASE                        the mutation of tests/models that also breaks it; optional
-    Found by: FINDER OPTION...         explore, explore-claims, pm-emulate, kill-test, damage-test,
-                                       scan-test, fresh-test, durability-test, operators-test or
-                                       near-test; a line each.  Option of near-test: `threads`,
-                                       if the bug is in that back end
+    Found by: FINDER OPTION...         explore, explore-claims, explore-ship, pm-emulate, kill-test,
+                                       damage-test, scan-test, fresh-test, durability-test,
+                                       operators-test or near-test; a line each.  Option of
+                                       near-test: `threads`, if the bug is in that back end
 
-The options of explore and explore-claims end with `--must-find SEED`, the witness: the test tries
-this seed first.  When the library has changed so that the seed stands for another schedule, the
+The options of explore, explore-claims and explore-ship end with `--must-find SEED`, the witness:
+the test tries this seed first.  When the library has changed so that the seed stands for another schedule, the
 test searches, passes, and prints the seed that found the bug; --witnesses brings the headings up to
 date.  Without a witness the test searches from 1.  A bug that few schedules meet has an `--order`
 in single quotes: points that threads reach in this order (explore --help).
@@ -214,7 +214,7 @@ def write(directory: Path) -> None:
 
 
 # The finders that search by seeds, and the names of their tests.
-SEARCHES = {"explore": "plant-", "explore-claims": "claims-finds-"}
+SEARCHES = {"explore": "plant-", "explore-claims": "claims-finds-", "explore-ship": "ship-finds-"}
 WITNESS = re.compile(r" ?--must-find (\d+)$")
 
 
