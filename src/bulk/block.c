@@ -98,7 +98,8 @@ void bulk_clean(struct fur_thread *t)
 {
 	struct engine *engine = t->engine;
 	const uint64_t offset = arch_load(&header(t->update.base)->bulk);
-	if (!offset || engine->read_only ||
+	/* In a standby the block is the primary's, which frees it. */
+	if (!offset || engine->read_only || t->durability->ship.follows ||
 	        !arch_cas(&engine->bulk.running, BULK_NONE, BULK_CLEANS))
 		return;
 	/* Recovery has replayed the update, if there was one.  On an error the block stays, and the

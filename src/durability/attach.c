@@ -18,8 +18,9 @@ static int attach_ship_page(struct durability *d)
 	if (media_ship_read(d->super, d->words, &ship))
 		return fur_fail(FUR_ECORRUPT, "both copies of the ship page are damaged: "
 		                              "restore the file from a copy");
-	d->ship = (struct shipping){
-	        .on = ship.role == MEDIA_PRIMARY, .patience_ns = 10 * (uint64_t)PATIENCE_NS};
+	d->ship = (struct shipping){.on = ship.role == MEDIA_PRIMARY,
+	        .follows = ship.role == MEDIA_STANDBY,
+	        .patience_ns = 10 * (uint64_t)PATIENCE_NS};
 	return 0;
 }
 

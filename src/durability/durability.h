@@ -185,9 +185,11 @@ struct events {
 	uint64_t silent_pid, dead_pid;
 };
 
-/* Whether the heap's updates are shipped (ship.h). */
+/* Whether the heap's updates are shipped (ship.h), or are another one's. */
 struct shipping {
 	bool on;
+	bool follows;         /* the heap is a standby: its follower alone updates it (INV-SH21) */
+	uint32_t follower;    /* 1 + index of the follower's thread while it applies; or 0 */
 	bool replicates;      /* transactions return only what is acknowledged (INV-SH3) */
 	uint64_t patience_ns; /* how long a thread waits without an acknowledgement */
 };

@@ -66,14 +66,17 @@ FUR_MUST_USE static inline int ship_patience(struct durability *d, struct ship_p
 /* The same without a look at the fence, and without a message.  Errors: FUR_EBEHIND. */
 FUR_MUST_USE int ship_wait_on(struct durability *d, struct ship_patience *p);
 
-/* ship_admit - may an update of this thread begin (INV-SH5)?  Waits until it may.  Never inside a
- * hardware transaction, nor with the turn.
- * Errors:  FUR_EBEHIND, FUR_EFENCED; those of durability_replay(). */
+/* ship_admit - may an update of this thread begin (INV-SH5, INV-SH21)?  Waits until it may.  Never
+ * inside a hardware transaction, nor with the turn.
+ * Errors:  FUR_EREADONLY: the heap is a standby; FUR_EBEHIND, FUR_EFENCED; those of
+ *          durability_replay(). */
 FUR_MUST_USE int ship_admit_slowly(struct durability *d, uint32_t thread);
 bool ship_admits(const struct durability *d, uint32_t thread);
 FUR_MUST_USE static inline int ship_admit(struct durability *d, uint32_t thread)
 {
-	return likely(!d->ship.on) || ship_admits(d, thread) ? 0 : ship_admit_slowly(d, thread);
+	return likely(!(d->ship.on | d->ship.follows)) || ship_admits(d, thread)
+	               ? 0
+	               : ship_admit_slowly(d, thread);
 }
 
 /* ship_wait - return when every update below this durTS is acknowledged (INV-SH3).  The caller is

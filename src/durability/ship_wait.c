@@ -18,8 +18,19 @@ static bool has_room(const struct durability *d, uint32_t thread)
 	               ring_replayed(d, log->durts)); /* as in redo_make_room() */
 }
 
+static int fail_standby(void)
+{
+	return fur_fail(FUR_EREADONLY,
+	        "the heap is a standby, which only the updates of its primary change: read from "
+	        "it, and update the primary, or make this heap the primary first");
+}
+
 bool ship_admits(const struct durability *d, uint32_t thread)
 {
+	/* Another thread's index can be there, or 0, whenever we look; our own only if we have put
+	 * it there. */
+	if (d->ship.follows)
+		return arch_load32(&d->ship.follower) == thread + 1;
 	return arch_load32(&d->control->ship.state) == CONTROL_SHIPS && has_room(d, thread);
 }
 
@@ -27,7 +38,7 @@ int ship_admit_slowly(struct durability *d, uint32_t thread)
 {
 	struct ship_patience p = {0};
 	struct arch_backoff backoff = {0};
-	int error = 0;
+	int error = d->ship.follows ? fail_standby() : 0;
 	while (!error && !ship_admits(d, thread)) {
 		error = ship_patience(d, &p);
 		/* It rests if nothing is acknowledged.  Without a shipper we may have nothing to

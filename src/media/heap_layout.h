@@ -75,6 +75,20 @@ struct class_state {
 	uint64_t carve, carve_end; /* of the newest chunk */
 };
 
+/* Of a standby (src/ship/follow.h): its position in the stream, behind the newest frame that it has
+ * applied whole; and the newest update that it has applied, which may lie in the frame behind that
+ * position.  All zero: no standby has written them.  The stream never contains these words. */
+struct heap_position {
+	uint64_t term, lineage, frame_no, chain;
+	uint64_t offset; /* of the frame in the log */
+	uint64_t durts;  /* of the frame's last update, as the primary counts */
+};
+struct heap_applied {
+	uint64_t node; /* whose term it is */
+	uint64_t lineage, durts;
+	uint64_t gap; /* 0 */
+};
+
 struct heap_header {
 	uint64_t magic;
 	uint64_t bytes;
@@ -89,11 +103,14 @@ struct heap_header {
 	uint64_t grown;
 	/* Offset of the block with the results of a bulk update that has not ended; 0: none */
 	uint64_t bulk;
-	uint64_t reserved[6];
+	struct heap_position position;
 	uint64_t roots[FUR_ROOTS];
 	struct class_state classes[CLASSES];
+	struct heap_applied applied;
 };
-_Static_assert(sizeof(struct heap_header) == 128 + 512 + CLASSES * 24, "frozen");
+_Static_assert(offsetof(struct heap_header, roots) == 128, "frozen");
+_Static_assert(sizeof(struct heap_header) == 128 + 512 + CLASSES * 24 + 32,
+        "frozen, and a multiple of 128: no room is left before the stocks");
 
 struct thread_caches {
 	struct cache classes[CLASSES];

@@ -12,6 +12,7 @@
 extern "C" {
 #include "ship/drive.h"
 #include "ship/engine_file.h"
+#include "ship/follow.h"
 }
 #undef _Static_assert
 

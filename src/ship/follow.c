@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * follow.c - a standby reads its primary's stream (follow.h), and collects what it applies.
+ *
+ *     follow_step()
+ *       read_message()      the next message of the log
+ *       stream_read()       judges it
+ *       take_frame()        collects updates, and applies full batches
+ *         take_updates()    whole updates, into `batch`
+ *         take_part()       a part of a large update, into `large`
+ *       flush()             applies the rest: batch_apply()
+ */
+#include "api/heap.h"
+#include "base/error.h"
+#include "media/ship_page.h"
+#include "ship/batch.h"
+#include "update/update.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	BATCH_PART = 4, /* a batch takes at most this part of a log, or is one update */
+	/* After so many frames without an update the position is stored alone: a log may drop what
+	 * lies far behind. */
+	IDLE_FRAMES = 1024
+};
+
+struct follower {
+	struct stream_engine *engine;
+	struct fur_heap *heap;
+	struct fur_thread *thread;
+	bool registered; /* by follow_begin() */
+	struct stream stream;
+	struct follow_point header; /* in the heap's header */
+	struct follow_point stored; /* where to read from after an error */
+	struct follow_point next;   /* behind what is in `batch` */
+	struct batch batch;         /* whole updates */
+	struct batch large;         /* parts of one */
+	unsigned idle;              /* frames since `stored` */
+	uint64_t message[FRAME_MOST_BYTES / sizeof(uint64_t)];
+};
+
+/* ------------------------------------------------------------------- apply */
+
+/* The newest position that has gone into `batch`, or further, becomes durable. */
+static int apply(struct follower *f, struct batch *b)
+{
+	const int error = batch_apply(f->thread, b, &f->header, &f->next);
+	const struct follow_point now = batch_position(f->heap->file.base);
+	/* An error may come after the update. */
+	if (memcmp(&now, &f->next, sizeof now) == 0) {
+		f->header = f->stored = now;
+		f->idle = 0;
+		batch_clear(b);
+	}
+	return error;
+}
+
+static int flush(struct follower *f)
+{
+	return f->batch.used || f->idle >= IDLE_FRAMES ? apply(f, &f->batch) : 0;
+}
+
+/* A copy of the primary may have more updates than its position, and so may a batch that ended
+ * within a frame. */
+static bool is_applied(const struct follower *f, uint64_t durts)
+{
+	return f->stream.at.lineage == f->next.lineage && durts <= f->next.durts;
+}
+
+static void note_applied(struct follower *f, uint64_t durts)
+{
+	f->next.lineage = f->stream.at.lineage;
+	f->next.durts = durts;
+}
+
+/* Add a whole update to the batch. */
+static int take_update(struct follower *f, const struct frame_entries *e)
+{
+	const struct durability *d = f->thread->durability;
+	const bool alone = batch_has_others(d, e->bytes, e->n);
+	int error = 0;
+	if (alone || f->batch.used + e->n > d->super->log_bytes / BATCH_PART)
+		error = flush(f);
+	if (!error)
+		error = batch_add(&f->batch, d, e->bytes, e->n);
+	if (error)
+		return error;
+	note_applied(f, e->durts);
+	return alone ? flush(f) : 0;
+}
+
+/* ------------------------------------------------------------------ frames */
+
+/* DATA without parts. */
+static int take_updates(struct follower *f, const struct frame *frame)
+{
+	struct frame_entries e;
+	size_t at = 0;
+	int error = 0;
+	while (!error && frame_next_update(frame, &at, &e))
+		if (!is_applied(f, e.durts))
+			error = take_update(f, &e);
+	return error;
+}
+
+/* All parts of an update are in `large`. */
+static int take_large(struct follower *f, uint64_t durts)
+{
+	int error = flush(f);
+	if (error)
+		return error;
+	note_applied(f, durts);
+	f->next.position = f->stream.whole;
+	return apply(f, &f->large);
+}
+
+static int take_part(struct follower *f, const struct frame *frame)
+{
+	const struct frame_head *h = &frame->head;
+	struct frame_entries e = {0};
+	size_t at = 0;
+	int error;
+	if (is_applied(f, h->durts_first))
+		return 0;
+	if (h->flags & FRAME_FIRST)
+		batch_clear(&f->large);
+	if (h->kind == FRAME_SIDE) {
+		const struct frame_side side = frame_get_side(frame);
+		return batch_add_side(
+		        &f->large, &side, frame->payload + sizeof side, h->bytes - sizeof side);
+	}
+	(void)frame_next_update(frame, &at, &e); /* a part of DATA has one */
+	error = batch_add(&f->large, f->thread->durability, e.bytes, e.n);
+	return error || !(h->flags & FRAME_LAST) ? error : take_large(f, e.durts);
+}
+
+static int take_frame(struct follower *f, const struct frame *frame)
+{
+	const struct frame_head *h = &frame->head;
+	int error = 0;
+	if (h->kind == FRAME_CLAIM) {
+		if (!f->stream.open) /* INV-SH25 */
+			batch_clear(&f->large);
+		return 0;
+	}
+	if (h->flags & FRAME_PARTS)
+		error = take_part(f, frame);
+	else if (h->kind == FRAME_DATA)
+		error = take_updates(f, frame);
+	if (!error) {
+		f->next.position = f->stream.whole;
+		f->idle++;
+	}
+	return error;
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static int fail_stream(const struct follower *f)
+{
+	return fur_fail(f->stream.fatal == STREAM_NEWER ? FUR_EVERSION : FUR_ECORRUPT,
+	        "message %llu of the stream's log: %s", (unsigned long long)f->stream.next,
+	        stream_text(f->stream.fatal));
+}
+
+/* Read and judge the next message.  Returns: 1, or 0 if the log ends there. */
+static int read_message(struct follower *f, struct frame *frame, enum stream_judgement *judgement)
+{
+	struct stream_engine *e = f->engine;
+	const uint64_t offset = f->stream.next;
+	uint64_t end;
+	size_t bytes = 0;
+	int n = e->ops->read(e, offset, f->message, FRAME_MOST_BYTES, &bytes);
+	if (n == 1) {
+		/* A longer message is no frame: the part that is here does not check. */
+		*judgement = stream_read(&f->stream, offset, f->message,
+		        bytes < FRAME_MOST_BYTES ? bytes : FRAME_MOST_BYTES, frame);
+		return 1;
+	}
+	const bool gone = n == FUR_ERANGE;
+	if (n < 0 && !gone)
+		return n;
+	n = e->ops->end(e, &end);
+	if (n)
+		return n;
+	*judgement = STREAM_OLD_TERM; /* none: void */
+	if (end <= offset)
+		*judgement = stream_end(&f->stream, end);
+	else if (gone) /* the log has lost its oldest messages: the next one is another */
+		*judgement = stream_read(&f->stream, offset + 1, f->message, 0, frame);
+	return stream_is_fatal(*judgement) ? 1 : 0;
+}
+
+/* Go back to what the heap has: after an error, some messages that are read are not applied. */
+static void go_back(struct follower *f)
+{
+	batch_clear(&f->batch);
+	batch_clear(&f->large);
+	f->next = f->stored;
+	f->idle = 0;
+	stream_init(&f->stream, f->heap->file.geometry.uuid, &f->stored.position);
+}
+
+/* Read up to `most` messages.  *n: how many. */
+static int read_messages(struct follower *f, unsigned most, unsigned *n)
+{
+	struct frame frame;
+	enum stream_judgement judgement = STREAM_VALID;
+	int error = 0;
+	for (*n = 0; *n < most && !error; ++*n) {
+		const int got = read_message(f, &frame, &judgement);
+		if (got <= 0)
+			return got;
+		if (stream_is_fatal(judgement))
+			return fail_stream(f);
+		if (judgement == STREAM_VALID)
+			error = take_frame(f, &frame);
+	}
+	return error;
+}
+
+int follow_step(struct follower *f, unsigned most)
+{
+	fur_update *unused;
+	unsigned n;
+	if (!update_is_outermost(f->thread, &unused))
+		return update_refuse_outermost(f->thread, &unused, "follow_step", NULL);
+	if (f->stream.fatal)
+		return fail_stream(f);
+	int error = read_messages(f, most, &n);
+	/* What came before a fatal message is the stream's. */
+	if (!error || f->stream.fatal) {
+		const int later = flush(f);
+		if (later || error)
+			error = error ? fail_stream(f) : later;
+	}
+	if (error && !f->stream.fatal)
+		go_back(f);
+	return error ? error : (int)n;
+}
+
+/* ----------------------------------------------------------- begin and end */
+
+/* The position of the ship page.  The copy has all updates below its durTS, which may be more than
+ * the frames up to its position have; and which of these was the last, the page does not say. */
+static int position_of_page(const struct durability *d, struct follow_point *at)
+{
+	struct media_ship page;
+	if (media_ship_read(d->super, d->words, &page))
+		return fur_fail(FUR_ECORRUPT, "both copies of the ship page are damaged: "
+		                              "restore the file from a copy");
+	*at = (struct follow_point){.position = {.term = page.term,
+	                                    .lineage = page.lineage,
+	                                    .frame_no = page.frame,
+	                                    .chain = page.chain,
+	                                    .offset = page.frame ? page.offset : STREAM_NO_OFFSET,
+	                                    .node = 0},
+	        .lineage = page.lineage,
+	        .durts = page.durts ? page.durts - 1 : 0};
+	return 0;
+}
+
+/* A copy of a standby has a position in its header, and may get a later one in its ship page. */
+static int find_position(struct follower *f)
+{
+	const struct follow_point h = f->header = batch_position(f->heap->file.base);
+	int error = position_of_page(f->thread->durability, &f->stored);
+	const uint64_t frame = f->stored.position.frame_no;
+	if ((h.position.frame_no || h.durts) && h.position.frame_no >= frame)
+		f->stored = h;
+	if (!error)
+		go_back(f);
+	return error;
+}
+
+int follow_begin(struct stream_engine *engine, fur_heap *heap, struct follower **out)
+{
+	*out = NULL;
+	int error = heap_check_handle(heap, "follow_begin");
+	if (error)
+		return error;
+	if (!heap->durability.ship.follows)
+		return fur_fail(FUR_EINVAL,
+		        "%s: this heap is no standby: only a copy that got this role may follow",
+		        heap_path(&heap->file));
+	struct follower *f = calloc(1, sizeof *f);
+	if (!f)
+		return fur_fail(FUR_ENOMEM, "no memory to follow a stream: free some memory");
+	f->engine = engine;
+	f->heap = heap;
+	f->registered = !pthread_getspecific(heap->self);
+	error = fur_thread_register(heap, f->registered ? "follower" : NULL, &f->thread);
+	if (!error)
+		error = find_position(f);
+	if (error) {
+		free(f);
+		return error;
+	}
+	*out = f;
+	return 0;
+}
+
+struct follow_point follow_position(const struct follower *f)
+{
+	return f->stored;
+}
+
+int follow_end(struct follower *f)
+{
+	int error = f->idle ? apply(f, &f->batch) : 0;
+	const int later = f->registered ? fur_thread_unregister(f->thread) : 0;
+	batch_free(&f->batch);
+	batch_free(&f->large);
+	free(f);
+	return error ? error : later;
+}

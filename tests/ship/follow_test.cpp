@@ -1,0 +1,674 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * follow_test.cpp - a standby follows its primary (INV-SH21 to INV-SH26): heaps that update, and
+ * frames of the records that they leave.
+ *
+ * A heap and its copy have the same addresses, so one process opens them one after the other; where
+ * both work at once, a child has the standby.
+ */
+#include "../../tools/common/random.hpp"
+#include "../unit/fixture.hpp"
+#include "shipper.hpp"
+
+#include <fur/bulk.hpp>
+#include <fur/hash_map.hpp>
+
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <sys/mman.h>
+
+namespace
+{
+
+using ship_test::Shipper;
+using tools::Random;
+
+enum : uint64_t { WORDS = 256 };
+
+/* What the heaps have at root 0. */
+struct Shop {
+	uint64_t updates;     /* one more for each update of the workload */
+	uint64_t copy;        /* the same number */
+	uint64_t cell[WORDS]; /* their sum is 0 */
+	fur::hash_map<uint64_t, uint64_t> stock;
+	void *blocks[8];
+	uint64_t *records; /* of bulk updates */
+};
+enum : uint64_t { RECORDS = 2001 };
+
+fur::Options options_of_test()
+{
+	fur::Options o = small_options();
+	o.heap_bytes = 16 << 20;
+	o.log_bytes = 64 << 10;
+	o.ring_slots = 1024;
+	return o;
+}
+
+Shop *shop_of(fur_thread *self)
+{
+	return fur::read(self, [](fur_ro *tx) { return static_cast<Shop *>(fur_root(tx, 0)); });
+}
+
+/* A small update: moves something from a cell to another, and changes the map. */
+void small_update(fur_thread *self, Shop *shop, Random &random)
+{
+	const uint64_t from = random.below(WORDS), to = random.below(WORDS), n = random.below(9),
+	               key = random.below(500);
+	fur::update(self, [&](fur_update *tx) {
+		const uint64_t number = fur_load(tx, &shop->updates) + 1;
+		fur_store(tx, &shop->updates, number);
+		fur_store(tx, &shop->copy, number);
+		fur_store(tx, &shop->cell[from], fur_load(tx, &shop->cell[from]) - n);
+		fur_store(tx, &shop->cell[to], fur_load(tx, &shop->cell[to]) + n);
+		if (key % 3)
+			shop->stock.insert_or_assign(tx, key, number);
+		else
+			shop->stock.erase(tx, key);
+	});
+}
+
+/* A block in place of another one; every byte is stored. */
+void block_update(fur_thread *self, Shop *shop, unsigned slot, size_t bytes, uint8_t value)
+{
+	const std::vector<uint8_t> data(bytes, value);
+	fur::update(self, [&](fur_update *tx) {
+		if (void *old = fur_load(tx, &shop->blocks[slot]))
+			fur_free(tx, old);
+		fur_store(tx, &shop->blocks[slot], static_cast<void *>(nullptr));
+	});
+	fur::update(self, [&](fur_update *tx) {
+		void *block = fur_alloc(tx, bytes);
+		fur_write(tx, block, data.data(), bytes);
+		fur_store(tx, &shop->blocks[slot], block);
+	});
+}
+
+void bulk_update(fur_thread *self, Shop *shop)
+{
+	const fur_extent all = {shop->records, 8, RECORDS};
+	fur_bulk job;
+	fur_bulk_init(&job);
+	job.map = [](void *copy, size_t, uint64_t number, void *) {
+		uint64_t value;
+		memcpy(&value, copy, sizeof value);
+		value += number;
+		memcpy(copy, &value, sizeof value);
+		return number % 3 != 0;
+	};
+	job.bytes = 8;
+	job.extents = &all;
+	job.n = 1;
+	fur::check(fur_bulk_run(self, &job, nullptr));
+}
+
+/* ------------------------------------------------------------------ compare */
+
+/* A heap's image in its closed file. */
+class Image
+{
+public:
+	explicit Image(const std::string &path)
+	{
+		if (heap_open_file(path.c_str(), HEAP_LOCK_WORKER, &file_))
+			ship_test::give_up("open");
+		EXPECT_EQ(file_.super->state, MEDIA_CLOSED);
+		at_ = reinterpret_cast<const uint8_t *>(file_.super) + file_.geometry.heap_offset;
+	}
+	~Image()
+	{
+		heap_close_file(&file_);
+	}
+	Image(const Image &) = delete;
+	const uint8_t *at(uint64_t offset) const
+	{
+		return at_ + offset;
+	}
+	const heap_header *head() const
+	{
+		return header(at_);
+	}
+
+private:
+	heap_file file_;
+	const uint8_t *at_;
+};
+
+bool is_position(uint64_t offset)
+{
+	const uint64_t position = offsetof(heap_header, position),
+	               applied = offsetof(heap_header, applied);
+	return (offset >= position && offset < position + sizeof(heap_position)) ||
+	       (offset >= applied && offset < applied + sizeof(heap_applied));
+}
+
+/* Are the allocator's structures and all chunks in use equal, in every byte? */
+void expect_equal(const std::string &primary, const std::string &standby)
+{
+	const Image a(primary), b(standby);
+	const heap_header *h = a.head();
+	const uint64_t chunks = h->grown ? h->grown : h->chunks;
+	uint64_t differ = 0, first = 0;
+	auto compare = [&](uint64_t from, uint64_t to) {
+		if (memcmp(a.at(from), b.at(from), to - from) == 0)
+			return;
+		for (uint64_t k = from; k < to; k++)
+			if (*a.at(k) != *b.at(k) && !is_position(k) && differ++ == 0)
+				first = k;
+	};
+	compare(0, h->first_chunk * CHUNK_BYTES);
+	for (uint64_t c = h->first_chunk; c < chunks; c++) {
+		const struct chunk *table = chunk(h, c);
+		const uint64_t kind = table->kind & 0xff,
+		               n = kind == CHUNK_LARGE || kind == CHUNK_FREE ? table->run : 1;
+		if (kind != CHUNK_FREE)
+			compare(c * CHUNK_BYTES, (c + n) * CHUNK_BYTES);
+		c += n - 1;
+	}
+	EXPECT_EQ(differ, 0u) << "bytes of the heaps differ, the first at " << first
+	                      << ", in chunk " << first / CHUNK_BYTES << " of kind "
+	                      << (chunk(h, first / CHUNK_BYTES)->kind & 0xff);
+}
+
+/* ------------------------------------------------------------------ fixture */
+
+class Follow : public HeapFile
+{
+protected:
+	Follow() : standby_(path_ + "-standby"), log_(path_ + "-log") {}
+	~Follow() override
+	{
+		unlink(standby_.c_str());
+		unlink(log_.c_str());
+	}
+	/* A primary, and a standby that is a copy of it. */
+	void make(const fur::Options &o = options_of_test())
+	{
+		options_ = o;
+		{
+			fur::Heap heap = create(o);
+			fur::Thread self(heap);
+			fur::update(self, [&](fur_update *tx) {
+				auto *shop = static_cast<Shop *>(fur_alloc(tx, sizeof(Shop)));
+				const std::vector<uint8_t> zero(sizeof(Shop));
+				fur_write(tx, shop, zero.data(), sizeof(Shop));
+				fur_set_root(tx, 0, shop);
+			});
+			Shop *shop = shop_of(self);
+			const std::vector<uint64_t> zero(RECORDS);
+			fur::update(self, [&](fur_update *tx) {
+				void *records = fur_alloc(tx, RECORDS * 8);
+				fur_write(tx, records, zero.data(), RECORDS * 8);
+				fur_store(tx, &shop->records, static_cast<uint64_t *>(records));
+			});
+		}
+		std::ofstream(standby_, std::ios::binary) << bytes();
+		ASSERT_EQ(ship_test::write_role(path_, MEDIA_PRIMARY), 0) << fur_errormsg();
+		ASSERT_EQ(ship_test::write_role(standby_, MEDIA_STANDBY), 0) << fur_errormsg();
+	}
+	/* Run work(heap, self, shop) in the primary, which is shipped. */
+	template <class Work>
+	void at_primary(Work &&work, uint64_t node = 1, size_t frame_bytes = FRAME_MOST_BYTES)
+	{
+		fur::Heap heap = open(options_);
+		std::optional<Shipper> shipper(std::in_place, path_, log_, node, frame_bytes);
+		{
+			fur::Thread self(heap);
+			work(heap, self, shop_of(self));
+		}
+		heap.close();
+		parts_ += shipper->parts;
+		sides_ += shipper->sides;
+		bulks_ += shipper->bulks;
+	}
+	fur::Heap open_standby() const
+	{
+		return fur::Heap::open(standby_, options_);
+	}
+	/* Follow to the log's end. */
+	void follow_all(unsigned step = 64)
+	{
+		fur::Heap heap = open_standby();
+		fur::Thread self(heap);
+		stream_engine *engine;
+		follower *f;
+		ASSERT_EQ(engine_file_open(log_.c_str(), &engine), 0) << fur_errormsg();
+		ASSERT_EQ(follow_begin(engine, heap.get(), &f), 0) << fur_errormsg();
+		int n;
+		while ((n = follow_step(f, step)) > 0)
+			expect_consistent(self);
+		EXPECT_EQ(n, 0) << fur_errormsg();
+		EXPECT_EQ(follow_end(f), 0) << fur_errormsg();
+		engine->ops->close(engine);
+		alloc_census census;
+		EXPECT_EQ(alloc_check(heap_base(heap.get()), &census), 0) << fur_errormsg();
+	}
+	/* Returns: how many updates the heap has. */
+	static uint64_t expect_consistent(fur_thread *self)
+	{
+		const Shop *shop = shop_of(self);
+		return fur::read(self, [&](fur_ro *tx) {
+			uint64_t sum = 0, n = fur_load(tx, &shop->updates);
+			for (const uint64_t &cell : shop->cell)
+				sum += fur_load(tx, &cell);
+			EXPECT_EQ(sum, 0u);
+			EXPECT_EQ(n, fur_load(tx, &shop->copy));
+			return n;
+		});
+	}
+	void expect_followed()
+	{
+		expect_equal(path_, standby_);
+	}
+
+	fur::Options options_;
+	std::string standby_, log_;
+	unsigned parts_ = 0, sides_ = 0, bulks_ = 0;
+};
+
+/* -------------------------------------------------------------------- tests */
+
+TEST_F(Follow, SmallUpdates_FromAllThreads)
+{
+	make();
+	at_primary([&](fur::Heap &heap, fur::Thread &, Shop *shop) {
+		std::vector<std::thread> threads;
+		for (unsigned t = 0; t < 3; t++)
+			threads.emplace_back([&, t] {
+				fur::Thread self(heap);
+				Random random{t};
+				for (int k = 0; k < 1000; k++)
+					small_update(self, shop, random);
+			});
+		for (auto &t : threads)
+			t.join();
+	});
+	follow_all();
+	expect_followed();
+	fur::Heap heap = open_standby();
+	fur::Thread self(heap);
+	EXPECT_EQ(expect_consistent(self), 3000u);
+}
+
+/* Memory that no log has, and that had other owners before: in the log, and in the image. */
+TEST_F(Follow, FreshBlocks_LargerThanTheLog)
+{
+	make();
+	at_primary([&](fur::Heap &, fur::Thread &self, Shop *shop) {
+		Random random{3};
+		for (unsigned k = 0; k < 60; k++) {
+			block_update(self, shop, k % 8, 70000 * (1 + k % 5),
+			        static_cast<uint8_t>(k % 4 ? k : 0));
+			/* Small blocks in the chunks that the next ones get. */
+			for (unsigned slot = k % 3; slot < 8; slot += 3)
+				block_update(self, shop, slot, 3000, static_cast<uint8_t>(~k));
+			small_update(self, shop, random);
+		}
+	});
+	EXPECT_GE(sides_, 60u);
+	follow_all(1000);
+	expect_followed();
+}
+
+TEST_F(Follow, BulkUpdates_AndTheOwnersOfTheirBlocks)
+{
+	make();
+	at_primary([&](fur::Heap &, fur::Thread &self, Shop *shop) {
+		Random random{4};
+		for (unsigned k = 0; k < 12; k++) {
+			bulk_update(self, shop);
+			block_update(
+			        self, shop, k % 8, 10000 + 7000 * (k % 4), static_cast<uint8_t>(k));
+			small_update(self, shop, random);
+		}
+	});
+	EXPECT_EQ(bulks_, 12u);
+	follow_all(1000);
+	expect_followed();
+	fur::Heap heap = open_standby();
+	fur::Thread self(heap);
+	const Shop *shop = shop_of(self);
+	for (uint64_t k = 0; k < RECORDS; k += 97)
+		EXPECT_EQ(shop->records[k], k % 3 ? 12 * k : 0) << k;
+}
+
+TEST_F(Follow, UpdatesInManyParts)
+{
+	make();
+	at_primary(
+	        [&](fur::Heap &, fur::Thread &self, Shop *shop) {
+		        Random random{5};
+		        const std::vector<uint64_t> data(4000, 7);
+		        for (unsigned k = 0; k < 20; k++) {
+			        small_update(self, shop, random);
+			        fur::update(self, [&](fur_update *tx) {
+				        for (unsigned i = 0; i < 8; i++) {
+					        fur_write(tx, shop->records, data.data(), 4000);
+					        fur_store(tx, &shop->records[i], uint64_t(k));
+				        }
+			        });
+			        if (k % 7 == 0)
+				        block_update(self, shop, 1, 150000, 9);
+		        }
+	        },
+	        1, 2048);
+	EXPECT_GE(parts_, 300u);
+	follow_all(7);
+	expect_followed();
+}
+
+/* Each life follows a little, and ends without closing anything. */
+TEST_F(Follow, AnotherProcessGoesOn)
+{
+	make();
+	for (uint64_t node = 1; node <= 3; node++) {
+		at_primary(
+		        [&](fur::Heap &, fur::Thread &self, Shop *shop) {
+			        Random random{node};
+			        for (int k = 0; k < 200; k++)
+				        small_update(self, shop, random);
+			        block_update(self, shop, 2, 200000, uint8_t(node));
+			        bulk_update(self, shop);
+		        },
+		        node, 4096);
+		for (unsigned life = 1; life < 20; life++)
+			in_killed_child([&] {
+				fur::Heap heap = open_standby();
+				fur::Thread self(heap);
+				stream_engine *engine;
+				follower *f;
+				ASSERT_EQ(engine_file_open(log_.c_str(), &engine), 0);
+				ASSERT_EQ(follow_begin(engine, heap.get(), &f), 0);
+				for (unsigned k = 0; k < life % 4; k++)
+					ASSERT_GE(follow_step(f, life), 0) << fur_errormsg();
+				expect_consistent(self);
+				_exit(HasFailure());
+			});
+	}
+	follow_all();
+	expect_followed();
+}
+
+/* What two processes share. */
+struct Shared {
+	uint64_t ready, updates, stop;
+};
+class SharedMemory
+{
+public:
+	SharedMemory()
+	    : at_(static_cast<Shared *>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
+	              MAP_SHARED | MAP_ANONYMOUS, -1, 0)))
+	{
+	}
+	~SharedMemory()
+	{
+		munmap(at_, sizeof(Shared));
+	}
+	SharedMemory(const SharedMemory &) = delete;
+	Shared *operator->() const
+	{
+		return at_;
+	}
+
+private:
+	Shared *at_;
+};
+
+/* The whole workload: small updates, fresh blocks, bulk updates, parts. */
+void mixed_work(fur_thread *self, Shop *shop, uint64_t seed)
+{
+	Random random{seed};
+	for (unsigned k = 0; k < 40; k++) {
+		for (unsigned i = random.below(60); i > 0; i--)
+			small_update(self, shop, random);
+		block_update(self, shop, static_cast<unsigned>(random.below(8)),
+		        1000 + random.below(3) * 90000, static_cast<uint8_t>(k));
+		if (random.one_in(3))
+			bulk_update(self, shop);
+	}
+}
+
+TEST_F(Follow, KilledAtAnyInstant_AppliesEachUpdateOnce)
+{
+	make();
+	const SharedMemory shared;
+	Random random{77};
+	for (uint64_t round = 1; round <= rounds(uint64_t(10)); round++) {
+		at_primary([&](fur::Heap &, fur::Thread &self,
+		                   Shop *shop) { mixed_work(self, shop, round); },
+		        round, 4096 << random.below(6));
+		for (unsigned kills = 0; kills < 12; kills++) {
+			shared->ready = 0;
+			const pid_t child = fork();
+			ASSERT_GE(child, 0);
+			if (child == 0) {
+				alarm(60);
+				fur::Heap heap = open_standby();
+				fur::Thread self(heap);
+				stream_engine *engine;
+				follower *f;
+				if (engine_file_open(log_.c_str(), &engine) ||
+				        follow_begin(engine, heap.get(), &f))
+					_exit(1);
+				/* An update that was there before the kill still is. */
+				if (expect_consistent(self) < arch_load(&shared->updates))
+					_exit(2);
+				arch_store_release(&shared->ready, 1);
+				int n;
+				while ((n = follow_step(f, 1 + kills % 5)) > 0)
+					arch_store(&shared->updates, expect_consistent(self));
+				_exit(n < 0 || HasFailure() ? 3 : 0);
+			}
+			while (!arch_load_acquire(&shared->ready) &&
+			        waitpid(child, nullptr, WNOHANG | WNOWAIT) == 0)
+				usleep(100);
+			usleep(static_cast<useconds_t>(random.below(4000)));
+			kill(child, SIGKILL);
+			int status;
+			ASSERT_EQ(waitpid(child, &status, 0), child);
+			ASSERT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0)
+			        << WEXITSTATUS(status);
+		}
+		follow_all(random.below(2) ? 3 : 300);
+		expect_followed();
+		if (HasFailure())
+			return;
+	}
+}
+
+/* ------------------------------------------------------------------ readers */
+
+/* Readers of each kind, in the standby, while the primary works. */
+TEST_F(Follow, ReadersSeeWhatThePrimaryHadBetweenTwoUpdates)
+{
+	make();
+	const SharedMemory shared;
+	const pid_t child = fork();
+	ASSERT_GE(child, 0);
+	if (child == 0) {
+		alarm(120);
+		fur::Heap heap = open_standby();
+		std::atomic<bool> stop{false};
+		auto check = [](auto *tx, const Shop *shop, uint64_t *last) {
+			uint64_t sum = 0;
+			const uint64_t n = fur_load(tx, &shop->updates);
+			for (const uint64_t &cell : shop->cell)
+				sum += fur_load(tx, &cell);
+			if (sum != 0 || n != fur_load(tx, &shop->copy) || n < *last)
+				_exit(4);
+			/* The block of each slot has one value in all its bytes. */
+			for (void *const &slot : shop->blocks)
+				if (auto *p = static_cast<uint8_t *>(fur_load(tx, &slot)))
+					if (fur_load(tx, p) != fur_load(tx, p + 900))
+						_exit(5);
+			return n;
+		};
+		std::vector<std::thread> readers;
+		for (unsigned kind = 0; kind < 3; kind++)
+			readers.emplace_back([&, kind] {
+				fur::Thread self(heap);
+				const Shop *shop = shop_of(self);
+				uint64_t last = 0;
+				while (!stop) {
+					uint64_t n = 0;
+					if (kind == 0)
+						n = fur::read(self, [&](fur_ro *tx) {
+							return check(tx, shop, &last);
+						});
+					if (kind == 1)
+						n = fur::read(
+						        self, fur::rerun, [&](fur_reader *tx) {
+							        return check(tx, shop, &last);
+						        });
+					if (kind == 2) {
+						fur::Snapshot snapshot(self);
+						snapshot.read(self, [&](fur_reader *tx) {
+							n = check(tx, shop, &last);
+						});
+					}
+					last = n;
+				}
+			});
+		stream_engine *engine;
+		follower *f;
+		if (engine_file_open(log_.c_str(), &engine) || follow_begin(engine, heap.get(), &f))
+			_exit(1);
+		arch_store_release(&shared->ready, 1);
+		int n = 0;
+		for (bool last = false; n > 0 || !last;) {
+			last = arch_load_acquire(&shared->stop);
+			if ((n = follow_step(f, 5)) < 0)
+				_exit(2);
+		}
+		stop = true;
+		for (auto &t : readers)
+			t.join();
+		engine->ops->close(engine);
+		if (follow_end(f))
+			_exit(3);
+		heap.close();
+		_exit(0);
+	}
+	at_primary([&](fur::Heap &, fur::Thread &self, Shop *shop) {
+		mixed_work(self, shop, 1);
+		mixed_work(self, shop, 2);
+	});
+	arch_store_release(&shared->stop, 1);
+	int status;
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+	expect_followed();
+}
+
+/* ---------------------------------------------------------------- refusals */
+
+TEST_F(Follow, NothingElseUpdatesAStandby)
+{
+	make();
+	at_primary([&](fur::Heap &, fur::Thread &self, Shop *shop) {
+		Random random{1};
+		small_update(self, shop, random);
+	});
+	{
+		fur::Heap heap = open_standby();
+		fur::Thread self(heap);
+		Shop *shop = shop_of(self);
+		fur_update *tx;
+		EXPECT_EQ(fur_begin_update(self, &tx), FUR_EREADONLY);
+		EXPECT_NE(std::string(fur_errormsg()).find("standby"), std::string::npos);
+		auto nothing = [](fur_update *, void *) { FAIL() << "the body ran"; };
+		EXPECT_EQ(fur_update_run(self, nothing, nullptr, nullptr), FUR_EREADONLY);
+		for (fur_bulk_atomic atomic : {FUR_BULK_WHOLE, FUR_BULK_EACH}) {
+			const fur_extent all = {shop->records, 8, RECORDS};
+			fur_bulk job;
+			fur_bulk_init(&job);
+			job.map = [](void *, size_t, uint64_t, void *) { return true; };
+			job.bytes = 8;
+			job.extents = &all;
+			job.n = 1;
+			job.atomic = atomic;
+			EXPECT_EQ(fur_bulk_run(self, &job, nullptr), FUR_EREADONLY);
+		}
+		stream_engine *engine;
+		follower *f;
+		ASSERT_EQ(engine_file_open(log_.c_str(), &engine), 0);
+		ASSERT_EQ(follow_begin(engine, heap.get(), &f), 0);
+		EXPECT_GT(follow_step(f, 100), 0) << fur_errormsg();
+		/* The follower's thread has no more rights than others. */
+		EXPECT_EQ(fur_begin_update(self, &tx), FUR_EREADONLY);
+		EXPECT_EQ(expect_consistent(self), 1u);
+		EXPECT_EQ(follow_end(f), 0);
+		engine->ops->close(engine);
+	}
+	expect_followed();
+}
+
+TEST_F(Follow, OnlyAStandbyFollows)
+{
+	make();
+	fur::Heap heap = open(options_);
+	follower *f;
+	stream_engine *engine;
+	ASSERT_EQ(engine_file_open(log_.c_str(), &engine), 0);
+	EXPECT_EQ(follow_begin(engine, heap.get(), &f), FUR_EINVAL);
+	EXPECT_EQ(f, nullptr);
+	engine->ops->close(engine);
+}
+
+TEST_F(Follow, SecondFollowerDoesNotApplyAgain)
+{
+	make();
+	at_primary([&](fur::Heap &, fur::Thread &self, Shop *shop) {
+		Random random{1};
+		for (int k = 0; k < 10; k++)
+			small_update(self, shop, random);
+	});
+	{
+		fur::Heap heap = open_standby();
+		fur::Thread self(heap);
+		stream_engine *engine;
+		follower *one, *two;
+		ASSERT_EQ(engine_file_open(log_.c_str(), &engine), 0);
+		ASSERT_EQ(follow_begin(engine, heap.get(), &one), 0);
+		ASSERT_EQ(follow_begin(engine, heap.get(), &two), 0);
+		EXPECT_GT(follow_step(one, 100), 0) << fur_errormsg();
+		EXPECT_EQ(follow_step(two, 100), FUR_EBUSY);
+		EXPECT_EQ(expect_consistent(self), 10u);
+		EXPECT_EQ(follow_end(one), 0);
+		(void)follow_end(two);
+		engine->ops->close(engine);
+	}
+	expect_followed();
+}
+
+TEST_F(Follow, LogThatWentBack_StopsTheStandby)
+{
+	make();
+	auto work = [&](fur::Heap &, fur::Thread &self, Shop *shop) {
+		Random random{1};
+		for (int k = 0; k < 10; k++)
+			small_update(self, shop, random);
+	};
+	at_primary(work);
+	follow_all();
+	ASSERT_EQ(truncate(log_.c_str(), 16), 0);
+	fur::Heap heap = open_standby();
+	fur::Thread self(heap);
+	stream_engine *engine;
+	follower *f;
+	ASSERT_EQ(engine_file_open(log_.c_str(), &engine), 0);
+	ASSERT_EQ(follow_begin(engine, heap.get(), &f), 0);
+	for (int k = 0; k < 2; k++) {
+		EXPECT_EQ(follow_step(f, 100), FUR_ECORRUPT);
+		EXPECT_NE(std::string(fur_errormsg()).find("went back"), std::string::npos)
+		        << fur_errormsg();
+	}
+	EXPECT_EQ(expect_consistent(self), 10u);
+	EXPECT_EQ(follow_end(f), 0);
+	engine->ops->close(engine);
+}
+
+} // namespace
