@@ -4,16 +4,18 @@
  *
  * Way 15, updates are shipped:
  *
- *     shipper_run()                ships until it is stopped
- *       shipper_become_writer()    reads the stream, claims a term, and reads up to the claim
- *       let_updates_in()           of each process that opens the heap
- *       ship_and_wait()            takes one turn
- *         ship_some()              puts updates from the ring into a frame
- *           ship_large()           those that do not fit a frame, or are not in the record: in parts
- *           submit()               appends the frame to the log
- *         take_answers()           moves `acked`
- *       advance_position()         keeps from where a recovery has to read the stream
- *       ship_await_updates()       sleeps
+ *     shipper_run()                 ships until it is stopped
+ *       shipper_become_writer()     reads the stream, claims a term, and reads up to the claim
+ *       run_turn()                  takes one turn beside the worker
+ *         let_updates_in()          of each process that opens the heap
+ *         ship_and_wait()           ships what there is
+ *           ship_some()             puts updates from the ring into a frame
+ *             ship_large()          ships one that does not fit, or is not in its record, in parts
+ *             submit()              appends the frame to the log
+ *           take_answers()          moves `acked`
+ *         advance_position()        keeps from where a recovery has to read the stream
+ *         ship_await_updates()      sleeps
+ *       fence_worker()              tells the worker that another node writes
  */
 #include "ship/shipper.h"
 #include "base/error.h"
@@ -430,24 +432,41 @@ static int ship_and_wait(struct shipper *s, const struct source *from)
 	return error;
 }
 
-int shipper_run(struct shipper *s)
+/* Another node writes the stream: tell the worker, after it has been told of all that the log has
+ * of it. */
+static void fence_worker(struct shipper *s)
+{
+	if (s->writer.acked_durts >= ship_acked(s->d))
+		ship_acknowledge(s->d, s->writer.acked_durts + 1);
+	ship_fence(s->d);
+}
+
+/* One turn, beside a worker. */
+static int run_turn(struct shipper *s)
 {
 	const struct source ring = {.end = UINT64_MAX};
-	int error = 0;
-	while (!error && !stops(s)) {
-		error = shipper_become_writer(s);
-		const int lives = worker_lives(s);
-		if (error || lives <= 0 || stops(s))
-			return error ? error : lives < 0 ? lives : 0;
-		error = let_updates_in(s);
-		if (!error)
-			error = ship_and_wait(s, &ring);
-		if (!error)
-			error = advance_position(s);
-		if (!error && !s->flying && s->writer.phase == WRITER_SHIPS)
-			ship_await_updates(s->d, s->next, &s->stopping, PAUSE_NS);
-	}
+	int error = let_updates_in(s);
+	if (!error)
+		error = ship_and_wait(s, &ring);
+	if (!error)
+		error = advance_position(s);
+	if (!error && !s->flying && s->writer.phase == WRITER_SHIPS)
+		ship_await_updates(s->d, s->next, &s->stopping, PAUSE_NS);
 	return error;
+}
+
+int shipper_run(struct shipper *s)
+{
+	int error = 0, lives = 1;
+	while (!error && lives > 0 && !stops(s)) {
+		error = shipper_become_writer(s);
+		lives = worker_lives(s);
+		if (!error && lives > 0 && !stops(s))
+			error = run_turn(s);
+	}
+	if (error == FUR_EFENCED && lives > 0)
+		fence_worker(s);
+	return error ? error : lives < 0 ? lives : 0;
 }
 
 int shipper_ship(

@@ -187,6 +187,9 @@ protected:
 			const Root zero = {};
 			fur_write(tx, root, &zero, sizeof zero);
 			fur_set_root(tx, 0, root);
+			root_offset_ =
+			        static_cast<uint64_t>(reinterpret_cast<char *>(root) -
+			                              static_cast<char *>(heap_base(heap.get())));
 		});
 		self.reset();
 		heap.close();
@@ -218,6 +221,7 @@ protected:
 			ASSERT_EQ(memcmp(&now.bytes[at], &replica.bytes[at], 8), 0) << "at " << at;
 	}
 	std::string log_;
+	uint64_t root_offset_ = 0;
 };
 
 Root *root_of(fur_thread *self)
@@ -278,6 +282,63 @@ TEST_P(ShipperTest, LogHasWhatTheHeapHas)
 	EXPECT_GE(replica.sides, 3u);
 	EXPECT_EQ(replica.voids, 0u);
 	expect_image(replica);
+}
+
+/* Another node becomes the stream's writer. */
+void take_over(const std::string &heap, const std::string &log)
+{
+	heap_file file;
+	stream_engine *engine;
+	writer w;
+	std::vector<uint8_t> room(FRAME_MOST_BYTES);
+	ASSERT_EQ(heap_open_file(heap.c_str(), HEAP_LOCK_NONE, &file), 0);
+	ASSERT_EQ(engine_file_open(log.c_str(), &engine), 0);
+	writer_init(&w, file.geometry.uuid, NODE + 1, nullptr);
+	writer_start(&w, 4711, WRITER_TAKES_OVER);
+	while (w.phase != WRITER_SHIPS) {
+		ASSERT_GE(drive_turn(&w, engine, room.data(), 1), 0) << fur_errormsg();
+		if (w.phase == WRITER_RESYNCS) { /* the other one has shipped in between */
+			ASSERT_EQ(drive_restart(&w, engine, 4712, WRITER_TAKES_OVER), 0);
+		}
+	}
+	engine->ops->close(engine);
+	heap_close_file(&file);
+}
+
+TEST_P(ShipperTest, Fenced_WhatHasReturnedIsInTheLog_AndNothingElseReturns)
+{
+	Replica replica(path_, log_);
+	fur::Heap heap = open(options());
+	heap.get()->durability.ship.replicates = true;
+	Attached attached(path_, log_);
+	int result = 0;
+	std::thread ships([&] { result = shipper_run(&attached.shipper); });
+	uint64_t returned = 0;
+	std::optional<fur::Thread> self(heap);
+	Root *root = root_of(*self);
+	std::thread other;
+	try {
+		for (uint64_t k = 1;; k++) {
+			if (k == 50)
+				other = std::thread([&] { take_over(path_, log_); });
+			fur::update(
+			        *self, [&](fur_update *tx) { fur_store(tx, &root->words[0], k); });
+			returned = k;
+		}
+	} catch (const fur::Error &e) {
+		EXPECT_EQ(e.code(), FUR_EFENCED) << e.what();
+	}
+	EXPECT_GE(returned, 49u);
+	ships.join();
+	other.join();
+	EXPECT_EQ(result, FUR_EFENCED) << fur_errormsg();
+	EXPECT_THROW(fur::read(*self, [&](fur_ro *tx) { return fur_root(tx, 0); }), fur::Error);
+	self.reset();
+	EXPECT_THROW(heap.close(), fur::Error);
+	replica.follow();
+	Root then;
+	memcpy(&then, &replica.bytes[root_offset_], sizeof then);
+	EXPECT_EQ(then.words[0], returned);
 }
 
 /* ------------------------------------------------------------------- killed */
