@@ -23,8 +23,9 @@ A patch, tests/plants/BUG.patch, has a heading before its diff:
     Model: CASE                        the mutation of tests/models that also breaks it; optional
     Found by: FINDER OPTION...         explore, explore-claims, explore-ship, pm-emulate, kill-test,
                                        damage-test, scan-test, fresh-test, durability-test,
-                                       operators-test or near-test; a line each.  Option of
-                                       near-test: `threads`, if the bug is in that back end
+                                       follow-test, operators-test or near-test; a line each.
+                                       Option of near-test: `threads`, if the bug is in that back
+                                       end
 
 The options of explore, explore-claims and explore-ship end with `--must-find SEED`, the witness:
 the test tries this seed first.  When the library has changed so that the seed stands for another

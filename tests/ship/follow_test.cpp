@@ -19,6 +19,20 @@
 #include <set>
 #include <sys/mman.h>
 
+/* Not 0: the process ends at this write-back, as if it were killed. */
+enum { KILLED = 9 };
+static uint64_t flushes_to_live;
+extern "C" {
+void __real_pm_flush(struct pm *pm, const void *start, size_t bytes);
+void __wrap_pm_flush(struct pm *pm, const void *start, size_t bytes);
+}
+void __wrap_pm_flush(struct pm *pm, const void *start, size_t bytes)
+{
+	if (flushes_to_live && --flushes_to_live == 0)
+		_exit(KILLED);
+	__real_pm_flush(pm, start, bytes);
+}
+
 namespace
 {
 
@@ -36,7 +50,7 @@ struct Shop {
 	void *blocks[8];
 	uint64_t *records; /* of bulk updates */
 };
-enum : uint64_t { RECORDS = 2001 };
+enum : uint64_t { RECORDS = 1001 };
 
 fur::Options options_of_test()
 {
@@ -70,10 +84,14 @@ void small_update(fur_thread *self, Shop *shop, Random &random)
 	});
 }
 
-/* A block in place of another one; every byte is stored. */
+/* A block in place of another one, to which an update has stored meanwhile; every byte is stored. */
 void block_update(fur_thread *self, Shop *shop, unsigned slot, size_t bytes, uint8_t value)
 {
 	const std::vector<uint8_t> data(bytes, value);
+	fur::update(self, [&](fur_update *tx) {
+		if (auto *old = static_cast<uint8_t *>(fur_load(tx, &shop->blocks[slot])))
+			fur_write(tx, old + 400, data.data(), 100);
+	});
 	fur::update(self, [&](fur_update *tx) {
 		if (void *old = fur_load(tx, &shop->blocks[slot]))
 			fur_free(tx, old);
@@ -223,6 +241,23 @@ protected:
 		sides_ += shipper->sides;
 		bulks_ += shipper->bulks;
 	}
+
+public:
+	/* Returns: how many updates the heap has. */
+	static uint64_t expect_consistent(fur_thread *self)
+	{
+		const Shop *shop = shop_of(self);
+		return fur::read(self, [&](fur_ro *tx) {
+			uint64_t sum = 0, n = fur_load(tx, &shop->updates);
+			for (const uint64_t &cell : shop->cell)
+				sum += fur_load(tx, &cell);
+			EXPECT_EQ(sum, 0u);
+			EXPECT_EQ(n, fur_load(tx, &shop->copy));
+			return n;
+		});
+	}
+
+protected:
 	fur::Heap open_standby() const
 	{
 		return fur::Heap::open(standby_, options_);
@@ -244,19 +279,6 @@ protected:
 		engine->ops->close(engine);
 		alloc_census census;
 		EXPECT_EQ(alloc_check(heap_base(heap.get()), &census), 0) << fur_errormsg();
-	}
-	/* Returns: how many updates the heap has. */
-	static uint64_t expect_consistent(fur_thread *self)
-	{
-		const Shop *shop = shop_of(self);
-		return fur::read(self, [&](fur_ro *tx) {
-			uint64_t sum = 0, n = fur_load(tx, &shop->updates);
-			for (const uint64_t &cell : shop->cell)
-				sum += fur_load(tx, &cell);
-			EXPECT_EQ(sum, 0u);
-			EXPECT_EQ(n, fur_load(tx, &shop->copy));
-			return n;
-		});
 	}
 	void expect_followed()
 	{
@@ -340,7 +362,7 @@ TEST_F(Follow, UpdatesInManyParts)
 	at_primary(
 	        [&](fur::Heap &, fur::Thread &self, Shop *shop) {
 		        Random random{5};
-		        const std::vector<uint64_t> data(4000, 7);
+		        const std::vector<uint64_t> data(500, 7);
 		        for (unsigned k = 0; k < 20; k++) {
 			        small_update(self, shop, random);
 			        fur::update(self, [&](fur_update *tx) {
@@ -412,6 +434,10 @@ public:
 	{
 		return at_;
 	}
+	Shared *get() const
+	{
+		return at_;
+	}
 
 private:
 	Shared *at_;
@@ -426,9 +452,33 @@ void mixed_work(fur_thread *self, Shop *shop, uint64_t seed)
 			small_update(self, shop, random);
 		block_update(self, shop, static_cast<unsigned>(random.below(8)),
 		        1000 + random.below(3) * 90000, static_cast<uint8_t>(k));
-		if (random.one_in(3))
+		if (random.one_in(3)) {
 			bulk_update(self, shop);
+			/* Where the results have been. */
+			block_update(self, shop, static_cast<unsigned>(random.below(8)), 8200, 5);
+		}
 	}
+}
+
+/* Follow to the log's end, or until the process ends, as if killed, at the write-back of this
+ * number.  Returns: 0, or what has failed. */
+int live_until_killed(const std::string &standby, const std::string &log,
+        const fur::Options &options, Shared *shared, uint64_t flushes, unsigned step)
+{
+	fur::Heap heap = fur::Heap::open(standby, options);
+	fur::Thread self(heap);
+	stream_engine *engine;
+	follower *f;
+	if (engine_file_open(log.c_str(), &engine) || follow_begin(engine, heap.get(), &f))
+		return 1;
+	/* An update that was there before the kill still is. */
+	if (Follow::expect_consistent(self) < shared->updates)
+		return 2;
+	flushes_to_live = flushes;
+	int n;
+	while ((n = follow_step(f, step)) > 0)
+		shared->updates = Follow::expect_consistent(self);
+	return n ? 3 : 0;
 }
 
 TEST_F(Follow, KilledAtAnyInstant_AppliesEachUpdateOnce)
@@ -436,47 +486,36 @@ TEST_F(Follow, KilledAtAnyInstant_AppliesEachUpdateOnce)
 	make();
 	const SharedMemory shared;
 	Random random{77};
-	for (uint64_t round = 1; round <= rounds(uint64_t(10)); round++) {
+	unsigned killed = 0;
+	for (uint64_t round = 1; round <= rounds(uint64_t(10)) && !HasFailure(); round++) {
 		at_primary([&](fur::Heap &, fur::Thread &self,
 		                   Shop *shop) { mixed_work(self, shop, round); },
 		        round, 4096 << random.below(6));
-		for (unsigned kills = 0; kills < 12; kills++) {
-			shared->ready = 0;
+		for (unsigned kills = 0; kills < 30; kills++) {
+			const uint64_t flushes = 1 + random.below(400);
 			const pid_t child = fork();
 			ASSERT_GE(child, 0);
 			if (child == 0) {
 				alarm(60);
-				fur::Heap heap = open_standby();
-				fur::Thread self(heap);
-				stream_engine *engine;
-				follower *f;
-				if (engine_file_open(log_.c_str(), &engine) ||
-				        follow_begin(engine, heap.get(), &f))
-					_exit(1);
-				/* An update that was there before the kill still is. */
-				if (expect_consistent(self) < arch_load(&shared->updates))
-					_exit(2);
-				arch_store_release(&shared->ready, 1);
-				int n;
-				while ((n = follow_step(f, 1 + kills % 5)) > 0)
-					arch_store(&shared->updates, expect_consistent(self));
-				_exit(n < 0 || HasFailure() ? 3 : 0);
+				/* Sometimes in a recovery. */
+				flushes_to_live = random.one_in(8) ? flushes : 0;
+				const int result = live_until_killed(standby_, log_, options_,
+				        shared.get(), flushes, 1 + kills % 5);
+				if (result)
+					fprintf(stderr, "%s\n", fur_errormsg());
+				_exit(HasFailure() ? 4 : result);
 			}
-			while (!arch_load_acquire(&shared->ready) &&
-			        waitpid(child, nullptr, WNOHANG | WNOWAIT) == 0)
-				usleep(100);
-			usleep(static_cast<useconds_t>(random.below(4000)));
-			kill(child, SIGKILL);
 			int status;
 			ASSERT_EQ(waitpid(child, &status, 0), child);
-			ASSERT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0)
+			ASSERT_TRUE(WIFEXITED(status)) << status;
+			killed += WEXITSTATUS(status) == KILLED;
+			ASSERT_TRUE(WEXITSTATUS(status) == KILLED || WEXITSTATUS(status) == 0)
 			        << WEXITSTATUS(status);
 		}
 		follow_all(random.below(2) ? 3 : 300);
 		expect_followed();
-		if (HasFailure())
-			return;
 	}
+	EXPECT_GE(killed, 100u);
 }
 
 /* ------------------------------------------------------------------ readers */
