@@ -52,6 +52,7 @@ struct Tx {
 	bool begun = false, aborted = false, committing = false, pending = false, kept = true;
 	bool published = false;            /* in software: its hardware transactions publish it */
 	bool stored = false;               /* published, and not to be withdrawn any more */
+	bool tries_to_store = false;       /* the same, unless its hardware transaction aborts */
 	bool by_hardware = false;          /* visible since a hardware transaction has committed */
 	std::optional<Access> forgot;      /* a read of a word of its own that had another value */
 	std::vector<size_t> from;          /* updates it has read from, not answered then */
@@ -410,7 +411,7 @@ bool drawn(uint64_t durts)
 void stored()
 {
 	if (Tx *tx = open_tx(current_thread()))
-		tx->stored = true;
+		(run.in_hardware.contains(tx->thread) ? tx->tries_to_store : tx->stored) = true;
 }
 
 /* The update's place is taken by one that did nothing. */
@@ -455,6 +456,8 @@ void on_event(int what, int thread, int)
 		return;
 	switch (what) {
 	case EMU_COMMIT:
+		tx->stored |= tx->tries_to_store;
+		tx->tries_to_store = false;
 		if (tx->committing && !tx->visible && !tx->writes.empty()) {
 			tx->by_hardware = true;
 			becomes_visible(*tx);
@@ -463,7 +466,7 @@ void on_event(int what, int thread, int)
 	case EMU_ABORT:
 		if (!tx->published)
 			tx->aborted = true;
-		tx->stored = false; /* it has stored in this transaction, which is undone */
+		tx->tries_to_store = false;
 		event(tx->published ? Kind::AGAIN : Kind::ABORT, index_of(*tx));
 		break;
 	case EMU_SUSPEND: event(Kind::SUSPEND, index_of(*tx)); break;
