@@ -88,8 +88,8 @@ static void count(struct stream *s, uint64_t offset, const struct frame_head *h)
 static enum stream_judgement judge_other(
         struct stream *s, uint64_t offset, const struct frame_head *h)
 {
-	/* When this frame was submitted, the one STREAM_IN_FLIGHT before it was acknowledged: it was
-	 * in the log, and before this place (INV-SH15). */
+	/* When this frame was submitted, the one STREAM_IN_FLIGHT before it was acknowledged: it
+	 * was in the log, and before this place (INV-SH15). */
 	if (h->frame_no > s->at.frame_no + STREAM_IN_FLIGHT)
 		return STREAM_LOST;
 	if (h->term < s->at.term)
