@@ -186,6 +186,7 @@ static int look(const struct durability *d, const struct batch *b, struct needs 
 	return error;
 }
 
+/* INV-SH26 */
 static int grow(struct durability *d, uint64_t bytes)
 {
 	return bytes <= durability_heap_bytes(d)

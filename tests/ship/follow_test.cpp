@@ -486,8 +486,9 @@ TEST_F(Follow, KilledAtAnyInstant_AppliesEachUpdateOnce)
 	make();
 	const SharedMemory shared;
 	Random random{77};
+	const uint64_t most = rounds(uint64_t(6));
 	unsigned killed = 0;
-	for (uint64_t round = 1; round <= rounds(uint64_t(10)) && !HasFailure(); round++) {
+	for (uint64_t round = 1; round <= most && !HasFailure(); round++) {
 		at_primary([&](fur::Heap &, fur::Thread &self,
 		                   Shop *shop) { mixed_work(self, shop, round); },
 		        round, 4096 << random.below(6));
@@ -515,7 +516,7 @@ TEST_F(Follow, KilledAtAnyInstant_AppliesEachUpdateOnce)
 		follow_all(random.below(2) ? 3 : 300);
 		expect_followed();
 	}
-	EXPECT_GE(killed, 100u);
+	EXPECT_GE(killed, 8 * most);
 }
 
 /* ------------------------------------------------------------------ readers */
