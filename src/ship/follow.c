@@ -21,8 +21,8 @@
 
 enum {
 	BATCH_PART = 4, /* a batch takes at most this part of a log, or is one update */
-	/* After so many frames without an update the position is stored alone: a log may drop what
-	 * lies far behind. */
+	/* After this many frames without an update the position is stored alone: a log may drop
+	 * what lies far behind. */
 	IDLE_FRAMES = 1024
 };
 

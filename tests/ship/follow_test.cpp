@@ -84,7 +84,7 @@ void small_update(fur_thread *self, Shop *shop, Random &random)
 	});
 }
 
-/* A block in place of another one, to which an update has stored meanwhile; every byte is stored. */
+/* A block in place of another one, to which an update has stored.  Every byte is stored. */
 void block_update(fur_thread *self, Shop *shop, unsigned slot, size_t bytes, uint8_t value)
 {
 	const std::vector<uint8_t> data(bytes, value);
@@ -415,7 +415,7 @@ TEST_F(Follow, AnotherProcessGoesOn)
 
 /* What two processes share. */
 struct Shared {
-	uint64_t ready, updates, stop;
+	uint64_t updates, stop;
 };
 class SharedMemory
 {
@@ -521,7 +521,72 @@ TEST_F(Follow, KilledAtAnyInstant_AppliesEachUpdateOnce)
 
 /* ------------------------------------------------------------------ readers */
 
-/* Readers of each kind, in the standby, while the primary works. */
+/* Is the heap as it was at the primary between two updates, and not older than at the last look?
+ * Ends the process if not.  Returns: how many updates it has. */
+template <class Tx>
+uint64_t look_closely(Tx *tx, const Shop *shop, uint64_t last)
+{
+	uint64_t sum = 0;
+	const uint64_t n = fur_load(tx, &shop->updates);
+	for (const uint64_t &cell : shop->cell)
+		sum += fur_load(tx, &cell);
+	if (sum != 0 || n != fur_load(tx, &shop->copy) || n < last)
+		_exit(4);
+	/* These two bytes of a block are always equal. */
+	for (void *const &slot : shop->blocks)
+		if (auto *p = static_cast<uint8_t *>(fur_load(tx, &slot)))
+			if (fur_load(tx, p) != fur_load(tx, p + 900))
+				_exit(5);
+	return n;
+}
+
+/* Look until `stop`, as a plain reader, an optimistic one, or in snapshots. */
+void keep_looking(const fur::Heap &heap, unsigned kind, const std::atomic<bool> &stop)
+{
+	fur::Thread self(heap);
+	const Shop *shop = shop_of(self);
+	uint64_t n = 0;
+	while (!stop) {
+		const uint64_t last = n;
+		if (kind == 0)
+			n = fur::read(
+			        self, [&](fur_ro *tx) { return look_closely(tx, shop, last); });
+		if (kind == 1)
+			n = fur::read(self, fur::rerun,
+			        [&](fur_reader *tx) { return look_closely(tx, shop, last); });
+		if (kind == 2) {
+			fur::Snapshot snapshot(self);
+			snapshot.read(
+			        self, [&](fur_reader *tx) { n = look_closely(tx, shop, last); });
+		}
+	}
+}
+
+/* Follow until all is shipped and applied, beside readers of each kind. */
+int follow_beside_readers(fur::Heap &heap, const std::string &log, const Shared *shared)
+{
+	std::atomic<bool> stop{false};
+	std::vector<std::thread> readers;
+	for (unsigned kind = 0; kind < 3; kind++)
+		readers.emplace_back([&, kind] { keep_looking(heap, kind, stop); });
+	stream_engine *engine;
+	follower *f;
+	if (engine_file_open(log.c_str(), &engine) || follow_begin(engine, heap.get(), &f))
+		return 1;
+	int n = 0;
+	for (bool last = false; n > 0 || !last;) {
+		last = arch_load_acquire(&shared->stop);
+		if ((n = follow_step(f, 5)) < 0)
+			return 2;
+	}
+	stop = true;
+	for (auto &t : readers)
+		t.join();
+	engine->ops->close(engine);
+	return follow_end(f) ? 3 : 0;
+}
+
+/* In the standby, while the primary works. */
 TEST_F(Follow, ReadersSeeWhatThePrimaryHadBetweenTwoUpdates)
 {
 	make();
@@ -529,72 +594,17 @@ TEST_F(Follow, ReadersSeeWhatThePrimaryHadBetweenTwoUpdates)
 	const pid_t child = fork();
 	ASSERT_GE(child, 0);
 	if (child == 0) {
-		alarm(120);
+		alarm(240);
 		fur::Heap heap = open_standby();
-		std::atomic<bool> stop{false};
-		auto check = [](auto *tx, const Shop *shop, uint64_t *last) {
-			uint64_t sum = 0;
-			const uint64_t n = fur_load(tx, &shop->updates);
-			for (const uint64_t &cell : shop->cell)
-				sum += fur_load(tx, &cell);
-			if (sum != 0 || n != fur_load(tx, &shop->copy) || n < *last)
-				_exit(4);
-			/* The block of each slot has one value in all its bytes. */
-			for (void *const &slot : shop->blocks)
-				if (auto *p = static_cast<uint8_t *>(fur_load(tx, &slot)))
-					if (fur_load(tx, p) != fur_load(tx, p + 900))
-						_exit(5);
-			return n;
-		};
-		std::vector<std::thread> readers;
-		for (unsigned kind = 0; kind < 3; kind++)
-			readers.emplace_back([&, kind] {
-				fur::Thread self(heap);
-				const Shop *shop = shop_of(self);
-				uint64_t last = 0;
-				while (!stop) {
-					uint64_t n = 0;
-					if (kind == 0)
-						n = fur::read(self, [&](fur_ro *tx) {
-							return check(tx, shop, &last);
-						});
-					if (kind == 1)
-						n = fur::read(
-						        self, fur::rerun, [&](fur_reader *tx) {
-							        return check(tx, shop, &last);
-						        });
-					if (kind == 2) {
-						fur::Snapshot snapshot(self);
-						snapshot.read(self, [&](fur_reader *tx) {
-							n = check(tx, shop, &last);
-						});
-					}
-					last = n;
-				}
-			});
-		stream_engine *engine;
-		follower *f;
-		if (engine_file_open(log_.c_str(), &engine) || follow_begin(engine, heap.get(), &f))
-			_exit(1);
-		arch_store_release(&shared->ready, 1);
-		int n = 0;
-		for (bool last = false; n > 0 || !last;) {
-			last = arch_load_acquire(&shared->stop);
-			if ((n = follow_step(f, 5)) < 0)
-				_exit(2);
-		}
-		stop = true;
-		for (auto &t : readers)
-			t.join();
-		engine->ops->close(engine);
-		if (follow_end(f))
-			_exit(3);
+		const int failed = follow_beside_readers(heap, log_, shared.get());
+		if (failed)
+			_exit(failed);
 		heap.close();
 		_exit(0);
 	}
 	at_primary([&](fur::Heap &, fur::Thread &self, Shop *shop) {
-		mixed_work(self, shop, 1);
-		mixed_work(self, shop, 2);
+		for (uint64_t seed = 1; seed <= rounds(uint64_t(10)); seed++)
+			mixed_work(self, shop, seed);
 	});
 	arch_store_release(&shared->stop, 1);
 	int status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * shipper.hpp - a shipper for tests: a thread that makes frames of what a primary's updates leave in
- * its log, appends them to a stream engine, and acknowledges them to the primary.
+ * shipper.hpp - a shipper for tests: a thread that makes frames of what a primary's updates leave
+ * in its log, appends them to a stream engine, and acknowledges them to the primary.
  */
 #ifndef SHIPPER_HPP
 #define SHIPPER_HPP
