@@ -2,7 +2,7 @@
  *
  * batch.c - a standby applies updates of its primary (batch.h).
  *
- *     batch_apply()
+ *     batch_apply()         one follower at a time
  *       look()              checks the entries, and how large the heap must be
  *       durability_grow()   INV-SH26
  *       replay_all()        if there is memory that is not in the log: INV-SH23
@@ -50,6 +50,8 @@ static int too_big(const struct durability *d, size_t bytes)
 
 int batch_add(struct batch *b, const struct durability *d, const void *entries, size_t bytes)
 {
+	if (bytes == 0)
+		return 0;
 	if (bytes + RECORD_EXTRA > d->super->log_bytes - b->used)
 		return too_big(d, b->used + bytes);
 	if (b->used + bytes > b->room) {
@@ -143,8 +145,8 @@ static uint64_t size_after(const struct log_entry *e)
 	                                                                      : grown * CHUNK_BYTES;
 }
 
-/* Do the side's bytes lie in the memory that an entry names?  A frame has multiples of 16 bytes, and
- * so have blocks; the results in a block may end before. */
+/* Do the side's bytes lie in the memory that an entry names?  A frame has a multiple of 16 bytes,
+ * and so has a block; the results in a block may end before. */
 static bool names(const struct log_entry *e, const struct batch_side *s)
 {
 	const uint64_t bytes = round_up(e->bytes, FRAME_ALIGN);
@@ -186,6 +188,7 @@ static int look(const struct durability *d, const struct batch *b, struct needs 
 	return error;
 }
 
+/* INV-SH26 */
 static int grow(struct durability *d, uint64_t bytes)
 {
 	return bytes <= durability_heap_bytes(d)
@@ -206,38 +209,20 @@ static int replay_all(struct durability *d)
 
 /* ------------------------------------------------------------------ update */
 
-/* INV-SH21: only between these two the thread may update the heap. */
-static int begin(struct fur_thread *t, struct fur_update **tx)
-{
-	struct durability *d = t->durability;
-	arch_store32(&d->ship.follower, t->index + 1);
-	const int error = update_begin_serial(t, tx);
-	if (error)
-		arch_store32(&d->ship.follower, 0);
-	return error;
-}
-
-static int commit(struct fur_thread *t)
-{
-	const int error = update_commit(&t->update);
-	arch_store32(&t->durability->ship.follower, 0);
-	return error;
-}
-
 /* The results go to the file alone, past the stamps.  A page to which this process has never stored
  * shows them at once, so a snapshot keeps what it sees there (INV-SN1), and a body that may see the
  * memory as it was in use compares what it has loaded (INV-ST2). */
 static int prepare_block(struct fur_thread *t, const struct log_entry *results)
 {
 	fur_update *tx;
-	const int error = begin(t, &tx);
+	const int error = update_begin_serial(t, &tx);
 	if (error)
 		return error;
 	if (images_wanted(t->engine))
 		images_save(t, tx->base + results->offset, results->bytes);
 	sweep_begin(t->engine);
 	sweep_end(t->engine);
-	return commit(t);
+	return update_commit(tx);
 }
 
 static int write_results(
@@ -349,35 +334,22 @@ static void store_position(struct fur_update *tx, const struct follow_point *to)
 	fur_write(tx, &h->applied, &a, sizeof a);
 }
 
-/* Has the heap's header the position that this follower has stored, or found?  The caller has the
- * turn.  Otherwise another one has applied what comes next. */
-static bool is_at(const struct fur_update *tx, const struct follow_point *from)
-{
-	const struct follow_point now = batch_position(tx->base);
-	return memcmp(&now, from, sizeof now) == 0;
-}
-
 static int update(struct fur_thread *t, const struct batch *b, const struct needs *needs,
-        const struct follow_point *from, const struct follow_point *to)
+        const struct follow_point *to)
 {
 	fur_update *tx;
-	int error = begin(t, &tx);
+	int error = update_begin_serial(t, &tx);
 	if (error)
 		return error;
-	const bool mine = is_at(tx, from);
-	if (mine) {
-		store_all(tx, b, needs);
-		store_position(tx, to);
-	}
-	error = commit(t);
-	if (!mine)
-		return fur_fail(FUR_EBUSY, "another follower has applied updates to this heap: "
-		                           "let one follow, and end the other");
+	store_all(tx, b, needs);
+	store_position(tx, to);
+	error = update_commit(tx);
 	return error == FUR_ETOOBIG ? too_big(t->durability, b->used) : error;
 }
 
-int batch_apply(struct fur_thread *t, const struct batch *b, const struct follow_point *from,
-        const struct follow_point *to)
+/* ------------------------------------------------------------------- apply */
+
+static int apply(struct fur_thread *t, const struct batch *b, const struct follow_point *to)
 {
 	struct durability *d = t->durability;
 	struct needs needs;
@@ -389,6 +361,38 @@ int batch_apply(struct fur_thread *t, const struct batch *b, const struct follow
 	if (!error && needs.bulk)
 		error = write_results(t, b, &needs.results);
 	if (!error)
-		error = update(t, b, &needs, from, to);
-	return !error && needs.bulk ? replay_all(d) : error; /* INV-SH24 */
+		error = update(t, b, &needs, to);
+	/* INV-SH24 (plant: ship-bulk-unreplayed) */
+	return !error && needs.bulk ? replay_all(d) : error;
+}
+
+static int fail_other_follower(void)
+{
+	return fur_fail(FUR_EBUSY, "another follower applies updates to this heap: let one follow, "
+	                           "and end the other");
+}
+
+static bool is_at(const struct fur_thread *t, const struct follow_point *from)
+{
+	const struct follow_point now = batch_position(t->update.base);
+	return memcmp(&now, from, sizeof now) == 0;
+}
+
+int batch_apply(struct fur_thread *t, const struct batch *b, const struct follow_point *from,
+        const struct follow_point *to)
+{
+	uint32_t *follower = &t->durability->ship.follower;
+	int error;
+	/* INV-SH21: until we reset it, this thread may update the heap, and no other.  Acquire pairs
+	 * with the release below: we find the position that another follower has stored. */
+	if (arch_cas32(follower, 0, t->index + 1)) {
+		if (is_at(t, from))
+			error = apply(t, b, to);
+		else
+			error = fail_other_follower();
+		arch_store32_release(follower, 0);
+	} else {
+		error = fail_other_follower();
+	}
+	return error;
 }

@@ -21,8 +21,8 @@
 
 enum {
 	BATCH_PART = 4, /* a batch takes at most this part of a log, or is one update */
-	/* After so many frames without an update the position is stored alone: a log may drop what
-	 * lies far behind. */
+	/* After this many frames without an update the position is stored alone: a log may drop
+	 * what lies far behind. */
 	IDLE_FRAMES = 1024
 };
 
@@ -124,8 +124,6 @@ static int take_part(struct follower *f, const struct frame *frame)
 	int error;
 	if (is_applied(f, h->durts_first))
 		return 0;
-	if (h->flags & FRAME_FIRST)
-		batch_clear(&f->large);
 	if (h->kind == FRAME_SIDE) {
 		const struct frame_side side = frame_get_side(frame);
 		return batch_add_side(
@@ -141,8 +139,8 @@ static int take_frame(struct follower *f, const struct frame *frame)
 	const struct frame_head *h = &frame->head;
 	int error = 0;
 	if (h->kind == FRAME_CLAIM) {
-		if (!f->stream.open) /* INV-SH25 */
-			batch_clear(&f->large);
+		if (!f->stream.open)
+			batch_clear(&f->large); /* INV-SH25 (plant: ship-parts-survive) */
 		return 0;
 	}
 	if (h->flags & FRAME_PARTS)

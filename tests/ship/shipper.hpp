@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * shipper.hpp - a shipper for tests: a thread that makes frames of what a primary's updates leave in
- * its log, appends them to a stream engine, and acknowledges them to the primary.
+ * shipper.hpp - a shipper for tests: a thread that makes frames of what a primary's updates leave
+ * in its log, appends them to a stream engine, and acknowledges them to the primary.
  */
 #ifndef SHIPPER_HPP
 #define SHIPPER_HPP
@@ -10,6 +10,7 @@
 #include "ship.hpp"
 
 #include <atomic>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -54,6 +55,13 @@ public:
 	}
 	Shipper(const Shipper &) = delete;
 
+	/* The newest acknowledged position. */
+	stream_position position()
+	{
+		const std::lock_guard<std::mutex> lock(mutex_);
+		return position_;
+	}
+
 	/* Of all frames so far: those that are parts, those of side data, of bulk updates. */
 	std::atomic<unsigned> parts{0}, sides{0}, bulks{0}, updates{0};
 
@@ -82,6 +90,8 @@ private:
 			give_up("submit");
 		while (writer_.counted < writer_.submitted)
 			turn();
+		const std::lock_guard<std::mutex> lock(mutex_);
+		position_ = writer_.stream.whole;
 	}
 
 	/* The entries of a record, in one piece. */
@@ -221,6 +231,8 @@ private:
 	std::vector<uint8_t> message_, room_;
 	uint64_t next_ = 0;
 	uint32_t stopping_ = 0;
+	std::mutex mutex_;
+	stream_position position_ = {};
 	std::thread thread_;
 };
 
