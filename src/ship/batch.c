@@ -383,8 +383,8 @@ int batch_apply(struct fur_thread *t, const struct batch *b, const struct follow
 {
 	uint32_t *follower = &t->durability->ship.follower;
 	int error;
-	/* INV-SH21: until we reset it, this thread may update the heap, and no other.  Acquire pairs
-	 * with the release below: we find the position that another follower has stored. */
+	/* INV-SH21: until we reset it, this thread may update the heap, and no other.  Acquire
+	 * pairs with the release below: we find the position that another follower has stored. */
 	if (arch_cas32(follower, 0, t->index + 1)) {
 		if (is_at(t, from))
 			error = apply(t, b, to);

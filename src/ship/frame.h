@@ -3,8 +3,8 @@
  * frame.h - the format of a frame: what one message of a stream's log contains.  docs/shipping.md
  * explains it in words.
  *
- * With stream.h, writer.h, engine.h and follow.h it is the contract of src/ship: a heap's updates as a stream
- * in a log that other machines read.
+ * With stream.h, writer.h, engine.h, shipper.h, recover.h and follow.h it is the contract of
+ * src/ship: a heap's updates as a stream in a log that other machines read.
  *
  *      head, 96 bytes | payload, a multiple of 16 bytes
  *
