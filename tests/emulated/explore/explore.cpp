@@ -77,6 +77,9 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.flag("--snapshots", o.snapshots,
 	        "libfur: many read-only transactions read in snapshots, which may be revoked");
 	line.flag("--moves", o.moves, "libfur: threads move updates between hardware and software");
+	line.flag("--by-name", o.by_name,
+	        "libfur: ask for the machine's hardware transactions by name, so that updates do "
+	        "not move to software");
 	line.flag("--ships", o.ships,
 	        "libfur: a shipper beside the working process, which returns only what the "
 	        "shipping log has; after a power failure, also check what a fail-over would use");

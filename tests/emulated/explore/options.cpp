@@ -50,6 +50,8 @@ std::string repeat_command(const Options &o, uint64_t seed, uint64_t crash_at)
 		c += " --moves";
 	if (o.ships)
 		c += " --ships";
+	if (o.by_name)
+		c += " --by-name";
 	if (!o.order.empty())
 		c += " --order '" + o.order + "'";
 	return c;

@@ -19,6 +19,12 @@ static std::string machine_of(const Options &o, uint64_t seed)
 	return in_turn[seed % 4];
 }
 
+static fur_htm htm_of(const std::string &machine)
+{
+	const auto kind = [&](const char *name) { return machine.find(name) != machine.npos; };
+	return kind("power") ? FUR_HTM_POWER : kind("tsx") ? FUR_HTM_TSX : FUR_HTM_AUTO;
+}
+
 Options options_of(const Options &o, uint64_t seed)
 {
 	static const char *const machines[] = {"power9", "tsx", "tsx-tracked", "epyc"},
@@ -57,6 +63,8 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 		p.retries = o.retries;
 	p.update_percent = updates[r.below(3)];
 	p.htm = r.below(16) ? FUR_HTM_AUTO : FUR_HTM_NONE;
+	if (o.by_name && p.htm == FUR_HTM_AUTO)
+		p.htm = htm_of(p.machine);
 	p.crash_near_return = static_cast<unsigned>(r.below(3));
 	/* Drawn even if it is not used: --crash-at must not change the draws that follow. */
 	uint64_t at = r.next();
