@@ -27,10 +27,10 @@ A patch, tests/plants/BUG.patch, has a heading before its diff:
                                        near-test: `threads`, if the bug is in that back end
 
 The options of explore, explore-claims and explore-ship end with `--must-find SEED`, the witness:
-the test tries this seed first.  When the library has changed so that the seed stands for another schedule, the
-test searches, passes, and prints the seed that found the bug; --witnesses brings the headings up to
-date.  Without a witness the test searches from 1.  A bug that few schedules meet has an `--order`
-in single quotes: points that threads reach in this order (explore --help).
+the test tries this seed first.  When the library has changed so that the seed stands for another
+schedule, the test searches, passes, and prints the seed that found the bug; --witnesses brings the
+headings up to date.  Without a witness the test searches from 1.  A bug that few schedules meet has
+an `--order` in single quotes: points that threads reach in this order (explore --help).
 
 The diff touches one .c file: a finder is linked with that one object in place of the library's, so
 a bug in a header would change nothing.  The diff applies while its context is there, give or take
