@@ -603,7 +603,7 @@ TEST_F(Follow, ReadersSeeWhatThePrimaryHadBetweenTwoUpdates)
 		_exit(0);
 	}
 	at_primary([&](fur::Heap &, fur::Thread &self, Shop *shop) {
-		for (uint64_t seed = 1; seed <= rounds(uint64_t(10)); seed++)
+		for (uint64_t seed = 1; seed <= rounds(uint64_t(3)); seed++)
 			mixed_work(self, shop, seed);
 	});
 	arch_store_release(&shared->stop, 1);
