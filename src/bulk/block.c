@@ -61,6 +61,10 @@ int bulk_block_take(struct fur_thread *t, uint64_t bytes, struct bulk_block *blo
 		 * stored shows them.  Later snapshots see a block that is the bulk update's. */
 		if (images_wanted(t->engine))
 			images_save(t, at, bytes);
+		/* INV-BU7.  A body that may still see the block in use then compares what it has
+		 * loaded before it uses what it loads there: it finds that the block was freed. */
+		sweep_begin(t->engine);
+		sweep_end(t->engine);
 	} else {
 		tx_fail(tx, FUR_ENOSPC);
 	}

@@ -9,6 +9,10 @@
  *   INV-BU5  A bulk update publishes alone: no other update joins its publication.
  *   INV-BU6  The entry of a bulk update has the check of its rows, of its changed bits, and of all
  *            results in the block; results that do not have that check are not replayed.
+ *   INV-BU7  A bulk update sweeps when it has taken its block (INV-ST2), because the results are
+ *            stored past the stamps, and a page to which the process has not stored shows them.
+ *            Otherwise a body with an older snapshot could read them in a block that it knows, and
+ *            which is free since.
  */
 #ifndef FUR_BULK_JOB_H
 #define FUR_BULK_JOB_H

@@ -50,12 +50,21 @@ struct Job : fur_bulk {
 			return static_cast<Job *>(job)->progress_();
 		};
 	}
+	/* The same, with the number of records that are done. */
+	void progress_of(std::function<bool(uint64_t)> f)
+	{
+		progress_of_ = std::move(f);
+		progress = [](uint64_t done, uint64_t, void *job) {
+			return static_cast<Job *>(job)->progress_of_(done);
+		};
+	}
 	fur_bulk_result result = {};
 
 private:
 	Map map_;
 	std::vector<fur_extent> extents_;
 	std::function<bool()> progress_;
+	std::function<bool(uint64_t)> progress_of_;
 };
 
 bool add_to_words(void *copy, size_t bytes, uint64_t add)
@@ -913,5 +922,125 @@ std::string name(const ::testing::TestParamInfo<fur_pm> &info)
 INSTANTIATE_TEST_SUITE_P(Pm, Bulk, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC), name);
 INSTANTIATE_TEST_SUITE_P(Pm, KilledBulk, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC), name);
 INSTANTIATE_TEST_SUITE_P(Pm, BulkThreads, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC), name);
+
+/* The results go to the heap in the file, and a page to which this process has never stored shows
+ * them.  A body that began before the block's memory was free must not take them for what was
+ * there. */
+class BulkResults : public HeapFile
+{
+protected:
+	struct Root {
+		uint64_t *block, *records;
+	};
+	enum { WORDS = 2600, RECORDS = 2500, SEEN = 1500, OLD = 7, NEW = 99 };
+	static fur::Options options()
+	{
+		fur::Options o;
+		o.heap_bytes = 8 * MIB;
+		o.pm = FUR_PM_EMULATED;
+		o.htm = FUR_HTM_NONE;
+		return o;
+	}
+	static uint64_t *make_words(fur_thread *self, uint64_t value)
+	{
+		return fur::update(self, [&](fur_update *tx) {
+			const std::vector<uint64_t> all(WORDS, value);
+			auto *p = static_cast<uint64_t *>(fur_alloc(tx, WORDS * 8));
+			fur_write(tx, p, all.data(), WORDS * 8);
+			return p;
+		});
+	}
+	/* The root, in a heap whose pages this process has not stored to. */
+	void make()
+	{
+		fur::Heap heap = create(options());
+		fur::Thread self(heap);
+		uint64_t *block = make_words(self, OLD), *records = make_words(self, NEW);
+		fur::update(self, [&](fur_update *tx) {
+			auto *root = static_cast<Root *>(fur_alloc(tx, sizeof(Root)));
+			fur_store(tx, &root->block, block);
+			fur_store(tx, &root->records, records);
+			fur_set_root(tx, 0, root);
+		});
+	}
+	/* Free the block, and change records: the results take its place.  They are there when
+	 * between() is called, and not published. */
+	template <class Between>
+	static void reuse(fur_thread *self, Root *root, Between between)
+	{
+		fur::update(self, [&](fur_update *tx) {
+			fur_free(tx, fur_load(tx, &root->block));
+			fur_store<uint64_t *>(tx, &root->block, nullptr);
+		});
+		uint64_t *records =
+		        fur::read(self, [&](fur_ro *tx) { return fur_load(tx, &root->records); });
+		Job job(8, {{records, 8, RECORDS}}, [](void *copy, uint64_t) {
+			++*static_cast<uint64_t *>(copy);
+			return true;
+		});
+		bool there = false;
+		job.progress_of([&](uint64_t done) {
+			if (done == RECORDS && !there)
+				between();
+			there |= done == RECORDS;
+			return true;
+		});
+		EXPECT_EQ(job.run(self), 0) << fur_errormsg();
+		EXPECT_TRUE(there);
+	}
+	/* body(tx) loads the block's address, waits until the block is reused, and loads a word. */
+	template <class Tx, class Run>
+	void expect_old(Run run)
+	{
+		make();
+		fur::Heap heap = open(options());
+		std::vector<uint64_t> seen;
+		std::atomic<int> stage{0};
+		fur::Thread self(heap);
+		auto *root = fur::read(
+		        self, [](fur_ro *tx) { return static_cast<Root *>(fur_root(tx, 0)); });
+		std::thread beside([&] {
+			fur::Thread mine(heap);
+			run(mine, [&](Tx *tx) {
+				const uint64_t *block = fur_load(tx, &root->block);
+				if (stage == 0) {
+					stage = 1;
+					while (stage == 1)
+						std::this_thread::yield();
+				}
+				if (block)
+					seen.push_back(fur_load(tx, block + SEEN));
+				stage = 3;
+			});
+			stage = 3;
+		});
+		while (stage == 0)
+			std::this_thread::yield();
+		reuse(self, root, [&] {
+			stage = 2;
+			while (stage == 2)
+				std::this_thread::yield();
+		});
+		beside.join();
+		for (uint64_t word : seen)
+			EXPECT_EQ(word, uint64_t(OLD));
+	}
+};
+
+TEST_F(BulkResults, BodyDoesNotSeeResultsInABlockThatItKnows)
+{
+	expect_old<fur_update>([](fur_thread *self, auto body) {
+		fur::update(self, fur::rerun, [&](fur_update *tx) {
+			body(tx);
+			fur_set_root(tx, 1, nullptr);
+		});
+	});
+}
+
+TEST_F(BulkResults, OptimisticReaderDoesNotSeeResultsInABlockThatItKnows)
+{
+	expect_old<fur_reader>(
+	        [](fur_thread *self, auto body) { fur::read(self, fur::rerun, body); });
+}
 
 } // namespace
