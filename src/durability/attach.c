@@ -15,9 +15,9 @@ enum { PATIENCE_NS = 1000000000 };
 static int attach_ship_page(struct durability *d)
 {
 	struct media_ship ship;
-	if (media_ship_read(d->super, d->words, &ship))
-		return fur_fail(FUR_ECORRUPT, "both copies of the ship page are damaged: "
-		                              "restore the file from a copy");
+	const int error = heap_read_ship_page(d->super, d->words, &ship);
+	if (error)
+		return error;
 	d->ship = (struct shipping){.on = ship.role == MEDIA_PRIMARY,
 	        .follows = ship.role == MEDIA_STANDBY,
 	        .patience_ns = 10 * (uint64_t)PATIENCE_NS};

@@ -103,12 +103,16 @@ FUR_MUST_USE int heap_replace(
 
 /* ------------------------------------------------------- shipping (ship_page.c) */
 
-/* Write the ship page (media/ship_page.h), durably; completes sequence and checksum.  The caller
+/* Read the ship page (media/ship_page.h), as media_ship_read().   Errors: FUR_ECORRUPT. */
+struct media_ship;
+FUR_MUST_USE int heap_read_ship_page(
+        const struct media_super *super, const struct media_super *words, struct media_ship *ship);
+
+/* Write the ship page, durably; completes sequence and checksum.  The caller
  * has the worker's lock, or ships for the worker.  The first page makes the file one that older
  * libraries refuse.  Sets file->geometry.
  * Errors: FUR_EVERSION (version 1); FUR_EBUSY: the role changes, and the heap is not closed;
  *         FUR_EINVAL: the ring is too short for its threads; FUR_ENOSPC, FUR_ESYS. */
-struct media_ship;
 FUR_MUST_USE int heap_write_ship_page(struct heap_file *file, struct media_ship *ship);
 
 /* -------------------------------------------- opening and mapping (heap_file.c) */

@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ship_page.c - heap_write_ship_page(): a heap gets its role, or a later position.
+ * ship_page.c - heap_read_ship_page(), and heap_write_ship_page(): a heap gets its role, or a later
+ * position.
  */
 #include "media/ship_page.h"
 #include "base/error.h"
 #include "base/remedy.h"
 #include "base/system.h"
 #include "file/heap_file.h"
+
+int heap_read_ship_page(
+        const struct media_super *super, const struct media_super *words, struct media_ship *ship)
+{
+	if (media_ship_read(super, words, ship))
+		return fur_fail(FUR_ECORRUPT, "both copies of the ship page are damaged: "
+		                              "restore the file from a copy");
+	return 0;
+}
 
 /* INV-SH5: an update in each thread fits beside what is not acknowledged. */
 enum { LEAST_SLOTS_OF_THREAD = 8 };
@@ -55,10 +65,9 @@ int heap_write_ship_page(struct heap_file *file, struct media_ship *ship)
 {
 	struct media_ship now;
 	const bool first = !media_ships(&file->geometry);
-	if (media_ship_read(&file->geometry, file->super, &now))
-		return fur_fail(FUR_ECORRUPT, "both copies of the ship page are damaged: "
-		                              "restore the file from a copy");
-	int error = ship->role == now.role ? 0 : check_role(file, (enum media_role)ship->role);
+	int error = heap_read_ship_page(&file->geometry, file->super, &now);
+	if (!error && ship->role != now.role)
+		error = check_role(file, (enum media_role)ship->role);
 	if (error)
 		return error;
 	const uint64_t offset = media_ship_complete(&file->geometry, file->super, ship);

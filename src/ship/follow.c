@@ -246,17 +246,13 @@ int follow_step(struct follower *f, unsigned most)
 static int position_of_page(const struct durability *d, struct follow_point *at)
 {
 	struct media_ship page;
-	if (media_ship_read(d->super, d->words, &page))
-		return fur_fail(FUR_ECORRUPT, "both copies of the ship page are damaged: "
-		                              "restore the file from a copy");
-	*at = (struct follow_point){.position = {.term = page.term,
-	                                    .lineage = page.lineage,
-	                                    .frame_no = page.frame,
-	                                    .chain = page.chain,
-	                                    .offset = page.frame ? page.offset : STREAM_NO_OFFSET,
-	                                    .node = 0},
+	const int error = heap_read_ship_page(d->super, d->words, &page);
+	if (error)
+		return error;
+	*at = (struct follow_point){.position = stream_of_page(&page),
 	        .lineage = page.lineage,
 	        .durts = page.durts ? page.durts - 1 : 0};
+	at->position.durts = 0;
 	return 0;
 }
 

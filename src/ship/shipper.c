@@ -43,20 +43,15 @@ int shipper_begin(struct shipper *s, struct durability *d, struct heap_file *fil
         struct stream_engine *engine)
 {
 	struct media_ship page;
-	if (media_ship_read(&file->geometry, file->super, &page))
-		return fur_fail(FUR_ECORRUPT, "both copies of the ship page are damaged: "
-		                              "restore the file from a copy");
+	const int error = heap_read_ship_page(&file->geometry, file->super, &page);
+	if (error)
+		return error;
 	if (page.role != MEDIA_PRIMARY)
 		return fur_fail(FUR_EINVAL, "the heap's updates are not shipped: make it a "
 		                            "primary, with fur-ship --init");
 	*s = (struct shipper){.d = d, .file = file, .engine = engine, .next = ship_acked(d)};
-	s->position = (struct stream_position){.term = page.term,
-	        .lineage = page.lineage,
-	        .frame_no = page.frame,
-	        .chain = page.chain,
-	        .offset = page.offset,
-	        .durts = page.durts,
-	        .node = page.term ? page.node : 0};
+	s->position = stream_of_page(&page);
+	s->position.node = page.term ? page.node : 0;
 	s->mark = s->position;
 	s->read = malloc(FRAME_MOST_BYTES);
 	s->built = malloc(FRAME_MOST_BYTES);
@@ -71,16 +66,16 @@ int shipper_begin(struct shipper *s, struct durability *d, struct heap_file *fil
 int shipper_keep_position(struct shipper *s, const struct stream_position *position)
 {
 	struct media_ship page;
-	if (media_ship_read(&s->file->geometry, s->file->super, &page))
-		return fur_fail(FUR_ECORRUPT, "both copies of the ship page are damaged: "
-		                              "restore the file from a copy");
+	int error = heap_read_ship_page(&s->file->geometry, s->file->super, &page);
+	if (error)
+		return error;
 	page.term = position->term;
 	page.lineage = position->lineage;
 	page.frame = position->frame_no;
 	page.chain = position->chain;
 	page.offset = position->offset;
 	page.durts = position->durts;
-	const int error = heap_write_ship_page(s->file, &page);
+	error = heap_write_ship_page(s->file, &page);
 	if (!error)
 		s->position = *position;
 	return error;
@@ -111,7 +106,7 @@ static int restart(struct shipper *s)
 	s->first = s->flying = 0;
 	s->next = ship_acked(s->d);
 	s->until_ns = arch_now_ns() + PATIENCE_NS;
-	return drive_restart(&s->writer, s->engine, nonce, s->takes_over);
+	return drive_restart(&s->writer, s->engine, nonce, 0);
 }
 
 /* Errors: FUR_EFENCED, FUR_ECORRUPT; 0 if the writer goes on. */
@@ -129,12 +124,10 @@ static int turn(struct shipper *s, int patience_ms)
 {
 	const enum writer_phase phase = s->writer.phase;
 	int done = 0;
-	if (phase == WRITER_IDLE || phase == WRITER_RESYNCS) {
-		s->resyncs += phase == WRITER_RESYNCS;
+	if (phase == WRITER_IDLE || phase == WRITER_RESYNCS)
 		done = restart(s);
-	} else {
+	else
 		done = drive_turn(&s->writer, s->engine, s->read, patience_ms);
-	}
 	if (done < 0) /* the engine's: it may work again */
 		pause_for(s, PAUSE_NS);
 	if (done > 0)
@@ -151,7 +144,6 @@ int shipper_become_writer(struct shipper *s)
 		error = turn(s, POLL_MS);
 	if (error || stops(s))
 		return error;
-	s->takes_over = 0;
 	/* What the log has of our updates need not be shipped again (INV-SH33). */
 	if (s->writer.acked_durts >= s->next)
 		s->next = s->writer.acked_durts + 1;
@@ -160,20 +152,22 @@ int shipper_become_writer(struct shipper *s)
 
 /* --------------------------------------------------------------- the answers */
 
+static void acknowledge(struct shipper *s, uint64_t durts)
+{
+	if (durts > ship_acked(s->d))
+		ship_acknowledge(s->d, durts);
+}
+
 /* INV-SH33 */
 static void take_answers(struct shipper *s)
 {
-	uint64_t acked = ship_acked(s->d);
+	uint64_t acked = 0;
 	while (s->flying && s->flights[s->first].frame_no <= s->writer.acked_frame) {
 		acked = s->flights[s->first].durts;
 		s->first = (s->first + 1) % SHIPPER_FLIGHTS;
 		s->flying--;
 	}
-	/* Aborted updates at the end have no frame. */
-	if (!s->flying && s->writer.phase == WRITER_SHIPS)
-		acked = s->next;
-	if (acked > ship_acked(s->d))
-		ship_acknowledge(s->d, acked);
+	acknowledge(s, acked);
 }
 
 /* INV-SH35: keep the mark when the replayers have passed it, and set another one.  Rarely: it waits
@@ -219,8 +213,6 @@ static int submit(struct shipper *s, struct frame_builder *b, uint64_t durts)
 		s->until_ns = arch_now_ns() + PATIENCE_NS;
 	s->flights[at] = (struct shipper_flight){s->writer.end.frame_no + 1, durts};
 	s->flying++;
-	s->frames++;
-	s->bytes += b->used;
 	if (drive_submit(&s->writer, s->engine, b))
 		pause_for(s, PAUSE_NS);
 	return check_writer(s);
@@ -369,15 +361,11 @@ static int ship_some(struct shipper *s, const struct source *from, bool *shipped
 		                      : frame_add_update(&b, s->next, (uint32_t)bytes);
 		if (!error && !to && !b.updates) {
 			*shipped = true;
-			error = ship_large(s, s->next, &record);
-			s->updates++;
-			s->next++;
-			return error;
+			return ship_large(s, s->next++, &record);
 		}
 		if (error || !to)
 			break;
 		copy_record(s, &record, 0, to, bytes);
-		s->updates++;
 		s->next++;
 	}
 	*shipped = b.updates != 0;
@@ -429,6 +417,10 @@ static int ship_and_wait(struct shipper *s, const struct source *from)
 	if (!error && s->flying)
 		error = turn(s, shipped ? 0 : POLL_MS);
 	take_answers(s);
+	/* Aborted updates at the end have no frame.  Not while a frame is being filled: the updates
+	 * in it lie below s->next, and are not on the way. */
+	if (!s->flying && s->writer.phase == WRITER_SHIPS)
+		acknowledge(s, s->next);
 	return error;
 }
 
@@ -436,8 +428,7 @@ static int ship_and_wait(struct shipper *s, const struct source *from)
  * of it. */
 static void fence_worker(struct shipper *s)
 {
-	if (s->writer.acked_durts >= ship_acked(s->d))
-		ship_acknowledge(s->d, s->writer.acked_durts + 1);
+	acknowledge(s, s->writer.acked_durts + 1);
 	ship_fence(s->d);
 }
 

@@ -30,11 +30,10 @@ struct shipper {
 	struct heap_file *file;
 	struct stream_engine *engine;
 	struct writer writer;
-	uint32_t stopping;   /* 1: shipper_run() returns; then ship_call_shipper() */
-	uint32_t opened;     /* control->opened when updates were last let in */
-	uint64_t next;       /* the first durTS that is in no frame */
-	uint64_t until_ns;   /* when the wait for an answer ends in doubt */
-	unsigned takes_over; /* WRITER_TAKES_OVER, until the writer has become one */
+	uint32_t stopping; /* 1: shipper_run() returns; then ship_call_shipper() */
+	uint32_t opened;   /* control->opened when updates were last let in */
+	uint64_t next;     /* the first durTS that is in no frame */
+	uint64_t until_ns; /* when the wait for an answer ends in doubt */
 	/* Where a recovery begins to read the stream, as the ship page has it; and where it will
 	 * begin, once every update before that is replayed (INV-SH35) */
 	struct stream_position position, mark;
@@ -43,8 +42,7 @@ struct shipper {
 		uint64_t frame_no, durts;
 	} flights[SHIPPER_FLIGHTS];
 	unsigned first, flying;
-	uint64_t frames, updates, bytes, resyncs; /* so far */
-	uint8_t *read, *built;                    /* FRAME_MOST_BYTES each */
+	uint8_t *read, *built; /* FRAME_MOST_BYTES each */
 };
 
 /* shipper_begin - `d` is attached to `file`, that of a primary, beside its worker

@@ -5,10 +5,21 @@
 #include "ship/stream.h"
 #include "base/arch.h"
 #include "base/error.h"
+#include "media/ship_page.h"
 
 #include <string.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+struct stream_position stream_of_page(const struct media_ship *page)
+{
+	return (struct stream_position){.term = page->term,
+	        .lineage = page->lineage,
+	        .frame_no = page->frame,
+	        .chain = page->chain,
+	        .offset = page->frame ? page->offset : STREAM_NO_OFFSET,
+	        .durts = page->durts};
+}
 
 void stream_init(struct stream *s, const uint8_t uuid[16], const struct stream_position *position)
 {

@@ -89,6 +89,10 @@ struct stream {
 	enum stream_judgement fatal;
 };
 
+/* The position that a ship page has, without a node. */
+struct media_ship;
+struct stream_position stream_of_page(const struct media_ship *page);
+
 /* stream_init - begin at a position that the reader trusts; NULL: at offset 0, with frame 1. */
 void stream_init(struct stream *s, const uint8_t uuid[16], const struct stream_position *position);
 

@@ -284,6 +284,99 @@ TEST_P(ShipperTest, LogHasWhatTheHeapHas)
 	expect_image(replica);
 }
 
+/* A log that answers when the shipper can do nothing but wait, or when no more frames come; then it
+ * answers all at once.  When a frame comes, nothing in it may be acknowledged yet (INV-SH2). */
+class SlowLog : public stream_engine
+{
+public:
+	SlowLog(stream_engine *log, const durability *d) : stream_engine{&OPS}, log_(log), d_(d) {}
+	unsigned frames = 0, early = 0;
+	unsigned waits = 0; /* for answers, with a full frame to send */
+
+private:
+	enum { PATIENCE = 300, LONG_MS = 50 };
+	static SlowLog *of(stream_engine *e)
+	{
+		return static_cast<SlowLog *>(e);
+	}
+	static int append(stream_engine *e, uint64_t handle, const void *message, size_t bytes)
+	{
+		SlowLog *s = of(e);
+		struct frame f;
+		if (frame_read(message, bytes, &f) == FRAME_GOOD && f.head.kind == FRAME_DATA) {
+			s->frames++;
+			s->quiet_ = 0;
+			s->early += ship_acked(s->d_) > f.head.durts_first;
+		}
+		return s->log_->ops->append(s->log_, handle, message, bytes);
+	}
+	static int poll(stream_engine *e, engine_ack *acks, unsigned most, int patience_ms)
+	{
+		SlowLog *s = of(e);
+		s->waits += patience_ms >= LONG_MS;
+		if (patience_ms < LONG_MS && ++s->quiet_ < PATIENCE)
+			return 0;
+		return s->log_->ops->poll(s->log_, acks, most, patience_ms);
+	}
+	static int read(stream_engine *e, uint64_t offset, void *to, size_t most, size_t *bytes)
+	{
+		return of(e)->log_->ops->read(of(e)->log_, offset, to, most, bytes);
+	}
+	static int end(stream_engine *e, uint64_t *end)
+	{
+		return of(e)->log_->ops->end(of(e)->log_, end);
+	}
+	static int restart(stream_engine *e)
+	{
+		return of(e)->log_->ops->restart(of(e)->log_);
+	}
+	static void close(stream_engine *) {}
+	static constexpr stream_engine_ops OPS = {append, poll, read, end, restart, close};
+
+	stream_engine *log_;
+	const durability *d_;
+	unsigned quiet_ = 0; /* polls since the newest frame */
+};
+
+TEST_P(ShipperTest, AnswersOfOlderFramesDoNotAcknowledgeTheFrameThatIsFilled)
+{
+	enum { PIECES = SHIPPER_FLIGHTS - 1, STEP = 65536 };
+	Replica replica(path_, log_);
+	fur::Heap heap = open(options());
+	Attached attached(path_, log_);
+	durability *d = attached.shipper.d;
+	SlowLog slow(attached.shipper.engine, d);
+	attached.shipper.engine = &slow;
+	ship_begin(d);
+	{
+		fur::Thread self(heap);
+		Root *root = root_of(self);
+		/* As many frames as can be under way: pages with zeros between, and the record. */
+		fur::update(self, [&](fur_update *tx) {
+			const std::vector<uint8_t> page(4096, 3);
+			auto *block = static_cast<char *>(fur_alloc(tx, PIECES * STEP));
+			for (int k = 0; k < PIECES; k++)
+				fur_write(tx, block + k * STEP, page.data(), page.size());
+			fur_store<void *>(tx, &root->block, block);
+		});
+		/* And one more. */
+		fur::update(
+		        self, [&](fur_update *tx) { fur_store(tx, &root->words[0], uint64_t(1)); });
+	}
+	const uint64_t end = ring_next(&heap.get()->durability);
+	ASSERT_EQ(shipper_ship(
+	                  &attached.shipper, end, [](void *, uint64_t) { return true; }, nullptr),
+	        0)
+	        << fur_errormsg();
+	EXPECT_EQ(ship_acked(d), end);
+	EXPECT_EQ(slow.early, 0u);
+	EXPECT_EQ(slow.waits, 1u);
+	EXPECT_EQ(slow.frames, 2u);
+	heap.close();
+	replica.follow();
+	expect_image(replica);
+}
+
 /* Another node becomes the stream's writer. */
 void take_over(const std::string &heap, const std::string &log)
 {
