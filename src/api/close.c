@@ -36,11 +36,8 @@ static int replay_rest(struct durability *d)
 	struct ship_patience patience = {0};
 	int error = durability_check(d);
 	async_stop(d); /* the replays below make late updates durable */
-	while (!error && ring_tail(d) < ring_next(d)) {
-		error = ship_patience(d, &patience);
-		if (!error)
-			error = durability_replay(d, &backoff);
-	}
+	while (!error && ring_tail(d) < ring_next(d))
+		error = ship_replay(d, &backoff, &patience);
 	FUR_ASSERT(error || ring_tail(d) == ring_next(d));
 	if (!error)
 		error = durability_set_state(d, MEDIA_CLOSED);

@@ -38,12 +38,21 @@ int bulk_replay_own(struct fur_thread *t)
 	struct arch_backoff backoff = {0};
 	struct ship_patience patience = {0};
 	int error = 0;
-	while (durts && !ring_replayed(d, durts) && !error) {
-		error = ship_patience(d, &patience);
-		if (!error)
-			error = durability_replay(d, &backoff);
-	}
+	while (durts && !ring_replayed(d, durts) && !error)
+		error = ship_replay(d, &backoff, &patience);
 	return error;
+}
+
+void bulk_block_prepare(struct fur_update *tx, void *block, uint64_t bytes)
+{
+	struct fur_thread *t = tx->thread;
+	/* INV-SN1.  Later snapshots see a block that is the bulk update's. */
+	if (images_wanted(t->engine))
+		images_save(t, block, bytes);
+	/* INV-BU7.  A body that may still see the block in use then compares what it has loaded
+	 * before it uses what it loads there: it finds that the block was freed. */
+	sweep_begin(t->engine);
+	sweep_end(t->engine);
 }
 
 int bulk_block_take(struct fur_thread *t, uint64_t bytes, struct bulk_block *block)
@@ -57,14 +66,7 @@ int bulk_block_take(struct fur_thread *t, uint64_t bytes, struct bulk_block *blo
 	const uint64_t offset = at ? (uint64_t)(at - tx->base) : 0;
 	if (at) {
 		fur_store_bits(tx, &header(tx->base)->bulk, offset, 8);
-		/* INV-SN1.  The results go to the file, and a page to which this process has never
-		 * stored shows them.  Later snapshots see a block that is the bulk update's. */
-		if (images_wanted(t->engine))
-			images_save(t, at, bytes);
-		/* INV-BU7.  A body that may still see the block in use then compares what it has
-		 * loaded before it uses what it loads there: it finds that the block was freed. */
-		sweep_begin(t->engine);
-		sweep_end(t->engine);
+		bulk_block_prepare(tx, at, bytes);
 	} else {
 		tx_fail(tx, FUR_ENOSPC);
 	}

@@ -156,6 +156,10 @@ struct bulk_block {
 	uint8_t *image;         /* where it lies in the file's mapping */
 };
 
+/* Results are about to be stored to the file at this block: past the stamps, and a page to which
+ * this process has never stored shows them at once.  In a serial update that comes before
+ * (INV-SN1, INV-BU7). */
+void bulk_block_prepare(struct fur_update *tx, void *block, uint64_t bytes);
 /* Allocate it; after a failure the heap knows that it is to be freed.  Errors: FUR_ENOSPC; those of
  * fur_commit(). */
 FUR_MUST_USE int bulk_block_take(struct fur_thread *t, uint64_t bytes, struct bulk_block *block);

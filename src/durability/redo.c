@@ -416,9 +416,7 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 			arch_store_release(&log->tail, log->committed_to);
 			continue;
 		}
-		int error = ship_patience(d, &patience);
-		if (!error)
-			error = durability_replay(d, &backoff);
+		int error = ship_replay(d, &backoff, &patience);
 		if (error)
 			return error;
 	}

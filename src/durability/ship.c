@@ -45,13 +45,13 @@ int ship_wait_on(struct durability *d, struct ship_patience *p)
 
 static int fail_behind(const struct durability *d)
 {
-	const bool none = arch_load32(&d->control->ship.state) == CONTROL_SHIPS_NOT;
+	if (arch_load32(&d->control->ship.state) == CONTROL_SHIPS_NOT)
+		return fur_fail(FUR_EBEHIND,
+		        "the heap's updates are shipped, and no process ships them: start "
+		        "fur-ship, and try again");
 	return fur_fail(FUR_EBEHIND,
-	        none ? "the heap's updates are shipped, and no process ships them: start fur-ship, "
-	               "and try again"
-	             : "the shipping log acknowledges nothing: see whether fur-ship runs and "
-	               "reaches "
-	               "it, and try again");
+	        "the shipping log acknowledges nothing: see whether fur-ship runs and reaches it, "
+	        "and try again");
 }
 
 int ship_hopes(struct durability *d, struct ship_patience *p)

@@ -63,7 +63,15 @@ FUR_MUST_USE static inline int ship_patience(struct durability *d, struct ship_p
 {
 	return likely(!d->ship.on) ? 0 : ship_hopes(d, p);
 }
-/* The same without a look at the fence, and without a message.  Errors: FUR_EBEHIND. */
+/* durability_replay(), unless the log has acknowledged nothing within the heap's patience.  For
+ * loops that wait until something is replayed.   Errors: those of both. */
+FUR_MUST_USE static inline int ship_replay(
+        struct durability *d, struct arch_backoff *backoff, struct ship_patience *p)
+{
+	const int error = ship_patience(d, p);
+	return error ? error : durability_replay(d, backoff);
+}
+/* ship_patience() without a look at the fence, and without a message.  Errors: FUR_EBEHIND. */
 FUR_MUST_USE int ship_wait_on(struct durability *d, struct ship_patience *p);
 
 /* ship_admit - may an update of this thread begin (INV-SH5, INV-SH21)?  Waits until it may.  Never

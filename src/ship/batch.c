@@ -14,11 +14,10 @@
 #include "ship/batch.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "bulk/job.h"
 #include "durability/durability.h"
 #include "media/heap_layout.h"
 #include "media/log_view.h"
-#include "stm/images.h"
-#include "stm/stamps.h"
 #include "update/fresh.h"
 #include "update/update.h"
 
@@ -43,8 +42,7 @@ static int too_big(const struct durability *d, size_t bytes)
 {
 	return fur_fail(FUR_ETOOBIG,
 	        "an update of the primary takes %zu bytes of log, and a log of the standby has "
-	        "%llu: "
-	        "make its logs longer, with fur-resize --log-bytes",
+	        "%llu: make its logs longer, with fur-resize --log-bytes",
 	        bytes + RECORD_EXTRA, (unsigned long long)d->super->log_bytes);
 }
 
@@ -129,8 +127,7 @@ static int malformed(const char *what)
 {
 	return fur_fail(FUR_ECORRUPT,
 	        "the primary's log has an update that %s: report this as a bug, and start again "
-	        "from "
-	        "a newer copy of the primary",
+	        "from a newer copy of the primary",
 	        what);
 }
 
@@ -209,19 +206,13 @@ static int replay_all(struct durability *d)
 
 /* ------------------------------------------------------------------ update */
 
-/* The results go to the file alone, past the stamps.  A page to which this process has never stored
- * shows them at once, so a snapshot keeps what it sees there (INV-SN1), and a body that may see the
- * memory as it was in use compares what it has loaded (INV-ST2). */
 static int prepare_block(struct fur_thread *t, const struct log_entry *results)
 {
 	fur_update *tx;
 	const int error = update_begin_serial(t, &tx);
 	if (error)
 		return error;
-	if (images_wanted(t->engine))
-		images_save(t, tx->base + results->offset, results->bytes);
-	sweep_begin(t->engine);
-	sweep_end(t->engine);
+	bulk_block_prepare(tx, tx->base + results->offset, results->bytes);
 	return update_commit(tx);
 }
 

@@ -4,6 +4,33 @@
  */
 #include "ship/drive.h"
 
+int drive_read(struct stream_engine *e, struct stream *stream, void *room, struct frame *frame,
+        enum stream_judgement *judgement)
+{
+	const uint64_t offset = stream->next;
+	uint64_t end;
+	size_t bytes = 0;
+	int n = e->ops->read(e, offset, room, FRAME_MOST_BYTES, &bytes);
+	if (n == 1) {
+		/* A longer message is no frame: the part that is here does not check. */
+		*judgement = stream_read(stream, offset, room,
+		        bytes < FRAME_MOST_BYTES ? bytes : FRAME_MOST_BYTES, frame);
+		return 1;
+	}
+	const bool gone = n == FUR_ERANGE;
+	if (n < 0 && !gone)
+		return n;
+	n = e->ops->end(e, &end);
+	if (n)
+		return n;
+	*judgement = STREAM_OLD_TERM; /* none: void */
+	if (end <= offset)
+		*judgement = stream_end(stream, end);
+	else if (gone) /* the log has lost its oldest messages: the next one is another */
+		*judgement = stream_read(stream, offset + 1, room, 0, frame);
+	return stream_is_fatal(*judgement) ? 1 : 0;
+}
+
 static const char ENGINE_FAILED[] = "the stream's log failed";
 
 static int failed(struct writer *w, int error)

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * drive.h - do with an engine what a writer asks for.
+ * drive.h - read a stream from an engine, and do there what a writer asks for.
  */
 #ifndef FUR_SHIP_DRIVE_H
 #define FUR_SHIP_DRIVE_H
 
 #include "ship/engine.h"
 #include "ship/writer.h"
+
+/* drive_read - read the stream's next message, and judge it.  `room` has FRAME_MOST_BYTES bytes.
+ * Returns: 1, and *judgement; 0 if the log ends there.  A log that has lost what the stream has
+ * read is a fatal judgement.  Errors: the engine's. */
+FUR_MUST_USE int drive_read(struct stream_engine *e, struct stream *stream, void *room,
+        struct frame *frame, enum stream_judgement *judgement);
 
 /* drive_turn - take one step: read a message, ask for the log's end, append the claim, or take
  * answers, for which it waits up to `patience_ms`.  `room` has FRAME_MOST_BYTES bytes.

@@ -3,8 +3,7 @@
  * follow.c - a standby reads its primary's stream (follow.h), and collects what it applies.
  *
  *     follow_step()
- *       read_message()      the next message of the log
- *       stream_read()       judges it
+ *       drive_read()        the next message of the log, and its judgement
  *       take_frame()        collects updates, and applies full batches
  *         take_updates()    whole updates, into `batch`
  *         take_part()       a part of a large update, into `large`
@@ -14,6 +13,7 @@
 #include "base/error.h"
 #include "media/ship_page.h"
 #include "ship/batch.h"
+#include "ship/drive.h"
 #include "update/update.h"
 
 #include <stdlib.h>
@@ -163,34 +163,6 @@ static int fail_stream(const struct follower *f)
 	        stream_text(f->stream.fatal));
 }
 
-/* Read and judge the next message.  Returns: 1, or 0 if the log ends there. */
-static int read_message(struct follower *f, struct frame *frame, enum stream_judgement *judgement)
-{
-	struct stream_engine *e = f->engine;
-	const uint64_t offset = f->stream.next;
-	uint64_t end;
-	size_t bytes = 0;
-	int n = e->ops->read(e, offset, f->message, FRAME_MOST_BYTES, &bytes);
-	if (n == 1) {
-		/* A longer message is no frame: the part that is here does not check. */
-		*judgement = stream_read(&f->stream, offset, f->message,
-		        bytes < FRAME_MOST_BYTES ? bytes : FRAME_MOST_BYTES, frame);
-		return 1;
-	}
-	const bool gone = n == FUR_ERANGE;
-	if (n < 0 && !gone)
-		return n;
-	n = e->ops->end(e, &end);
-	if (n)
-		return n;
-	*judgement = STREAM_OLD_TERM; /* none: void */
-	if (end <= offset)
-		*judgement = stream_end(&f->stream, end);
-	else if (gone) /* the log has lost its oldest messages: the next one is another */
-		*judgement = stream_read(&f->stream, offset + 1, f->message, 0, frame);
-	return stream_is_fatal(*judgement) ? 1 : 0;
-}
-
 /* Go back to what the heap has: after an error, some messages that are read are not applied. */
 static void go_back(struct follower *f)
 {
@@ -208,7 +180,7 @@ static int read_messages(struct follower *f, unsigned most, unsigned *n)
 	enum stream_judgement judgement = STREAM_VALID;
 	int error = 0;
 	for (*n = 0; *n < most && !error; ++*n) {
-		const int got = read_message(f, &frame, &judgement);
+		const int got = drive_read(f->engine, &f->stream, f->message, &frame, &judgement);
 		if (got <= 0)
 			return got;
 		if (stream_is_fatal(judgement))

@@ -103,23 +103,18 @@ static int apply_frame(struct reader *r, const struct frame *f)
 static int apply_stream(struct reader *r)
 {
 	struct shipper *s = r->s;
-	const struct stream_engine_ops *ops = s->engine->ops;
 	int error = 0;
 	stream_init(&r->stream, s->d->super->uuid, &s->position);
 	while (!error && r->stream.next < s->writer.stream.next) {
 		struct frame frame;
-		size_t bytes;
-		const int n =
-		        ops->read(s->engine, r->stream.next, s->read, FRAME_MOST_BYTES, &bytes);
-		if (n != 1)
-			return n < 0 ? n : fur_fail(FUR_ECORRUPT, "%s", stream_text(STREAM_SHORT));
-		if (bytes > FRAME_MOST_BYTES)
-			bytes = FRAME_MOST_BYTES;
-		const enum stream_judgement j =
-		        stream_read(&r->stream, r->stream.next, s->read, bytes, &frame);
-		if (stream_is_fatal(j))
-			error = fur_fail(FUR_ECORRUPT, "%s", stream_text(j));
-		else if (j == STREAM_VALID)
+		enum stream_judgement judgement;
+		const int n = drive_read(s->engine, &r->stream, s->read, &frame, &judgement);
+		if (n < 0)
+			return n;
+		if (n == 0 || stream_is_fatal(judgement))
+			return fur_fail(
+			        FUR_ECORRUPT, "%s", stream_text(n ? judgement : STREAM_SHORT));
+		if (judgement == STREAM_VALID)
 			error = apply_frame(r, &frame);
 	}
 	return error;

@@ -30,9 +30,7 @@ static int settle_given(struct fur_thread *t, bool replay, uint64_t *tail)
 	const uint64_t given = durability_runs_freed_upto(d, &t->window.commit);
 	*tail = given ? given : ring_tail(d);
 	while (given && !ring_replayed(d, given - 1)) {
-		int error = replay ? ship_patience(d, &patience) : FUR_EBUSY;
-		if (!error)
-			error = durability_replay(d, &backoff);
+		int error = replay ? ship_replay(d, &backoff, &patience) : FUR_EBUSY;
 		if (error)
 			return error;
 	}

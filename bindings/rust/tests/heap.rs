@@ -1,34 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Maps against std's, threads, kills, and mistakes.
 
+mod common;
+
+use common::Place;
 use libfur::{Durable, Error, Heap, Htm, Isolation, Level, Options, Pm, Snapshot, Ticket};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-
-/// A path that is free, and is again when this goes.
-struct Place(PathBuf);
-
-impl Place {
-    fn new() -> Place {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let n = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let shm = Path::new("/dev/shm");
-        let dir = if shm.is_dir() { shm.to_path_buf() } else { std::env::temp_dir() };
-        Place(dir.join(format!("libfur-rust-{}-{}.fur", std::process::id(), n)))
-    }
-}
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 fn options() -> Options {
     Options::new().heap_bytes(16 << 20).log_bytes(1 << 18).max_threads(8).pm(Pm::Emulated)

@@ -1,32 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Sets, removal by a predicate and in parts, walks by numbers, and several values of a key.
 
+mod common;
+
+use common::Place;
 use libfur::{code, Heap, Options, Pm, Result};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A path that is free, and is again when this goes.
-struct Place(PathBuf);
-
-impl Place {
-    fn new() -> Place {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let n = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let shm = Path::new("/dev/shm");
-        let dir = if shm.is_dir() { shm.to_path_buf() } else { std::env::temp_dir() };
-        Place(dir.join(format!("libfur-rust-sets-{}-{}.fur", std::process::id(), n)))
-    }
-    /// With a log that has no room to remove many entries.
-    fn heap(&self) -> Heap {
-        let options = Options::new().heap_bytes(16 << 20).log_bytes(1 << 14).pm(Pm::Emulated);
-        Heap::open_or_create(&self.0, &options).unwrap()
-    }
-}
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
+/// With a log that has no room to remove many entries.
+fn heap_at(place: &Place) -> Heap {
+    let options = Options::new().heap_bytes(16 << 20).log_bytes(1 << 14).pm(Pm::Emulated);
+    Heap::open_or_create(&place.0, &options).unwrap()
 }
 
 fn key(n: u64) -> Vec<u8> {
@@ -41,7 +25,7 @@ macro_rules! retain_test {
         #[test]
         fn $test() {
             let place = Place::new();
-            let heap = place.heap();
+            let heap = heap_at(&place);
             let me = heap.register().unwrap();
             let map = me.$map("map").unwrap();
             let numbers = || -> BTreeSet<u64> {
@@ -99,7 +83,7 @@ macro_rules! retain_test {
             assert!(numbers().is_empty());
 
             let other_place = Place::new();
-            let other = other_place.heap();
+            let other = heap_at(&other_place);
             let other = other.register().unwrap();
             for refused in [
                 other.update(|tx| map.retain(tx, |_, _| false)).map(drop),
@@ -120,7 +104,7 @@ macro_rules! set_test {
         fn $test() {
             let place = Place::new();
             {
-                let heap = place.heap();
+                let heap = heap_at(&place);
                 let me = heap.register().unwrap();
                 let set = me.$set("set").unwrap();
                 me.update(|tx| {
@@ -141,7 +125,7 @@ macro_rules! set_test {
                 });
                 assert_eq!(rolled_back.unwrap_err().code(), code::ENESTED);
             }
-            let heap = place.heap();
+            let heap = heap_at(&place);
             let me = heap.register().unwrap();
             let set = me.$set("set").unwrap();
             let then = me.snapshot().unwrap();
@@ -180,7 +164,7 @@ set_test!(an_ordered_set, ordered_set, ordered_map);
 #[test]
 fn an_ordered_set_has_an_order() {
     let place = Place::new();
-    let heap = place.heap();
+    let heap = heap_at(&place);
     let me = heap.register().unwrap();
     let set = me.ordered_set("set").unwrap();
     me.read(|tx| {
@@ -225,7 +209,7 @@ fn a_walk_by_numbers_sees_what_is_there_all_the_time() {
     let mut seen = BTreeSet::new();
     loop {
         // Each step could be another process.
-        let heap = place.heap();
+        let heap = heap_at(&place);
         let me = heap.register().unwrap();
         let set = me.hash_set("set").unwrap();
         let is_first = at == 0;
@@ -255,7 +239,7 @@ fn a_walk_by_numbers_sees_what_is_there_all_the_time() {
 #[test]
 fn a_walk_by_numbers_in_every_transaction() {
     let place = Place::new();
-    let heap = place.heap();
+    let heap = heap_at(&place);
     let me = heap.register().unwrap();
     let map = me.hash_map("map").unwrap();
     for n in 0..100 {
@@ -299,7 +283,7 @@ fn several_values_for_a_key() {
         [user.as_bytes(), b"\x01"].concat()
     }
     let place = Place::new();
-    let heap = place.heap();
+    let heap = heap_at(&place);
     let me = heap.register().unwrap();
     let logins = me.ordered_set("logins").unwrap();
     let of = |user: &str| {
