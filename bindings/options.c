@@ -48,6 +48,7 @@ static void show_codes(void)
 	SHOW_CODE(FUR_EBEHIND);
 	SHOW_CODE(FUR_EFENCED);
 	SHOW_CODE(FUR_EINDOUBT);
+	SHOW_CODE(FUR_ELOST);
 }
 
 int main(void)
@@ -74,6 +75,8 @@ int main(void)
 	SHOW(max_bytes);
 	SHOW(debug);
 	SHOW(snapshot_bytes);
+	SHOW(ack);
+	SHOW(ack_patience_ms);
 	printf("sizeof %zu\n", sizeof(struct fur_options));
 	printf("iterator %zu\n", sizeof(struct fur_map_iterator));
 	show_codes();

@@ -159,6 +159,7 @@ enum fur_error {
 	/* What the transaction has stored and read is durable here, and not acknowledged: a
 	 * fail-over may lose it.  An update is not rolled back */
 	FUR_EINDOUBT = -25,
+	FUR_ELOST = -26, /* a fail-over has lost what the token names */
 };
 
 /* fur_strerror - one short line for an error code.
@@ -253,6 +254,14 @@ enum fur_debug {
 	FUR_DEBUG_DOUBLE_FREE = 4
 };
 
+/* fur_ack - what the transactions of a heap that is shipped return: updates, read-only
+ * transactions, snapshots and waits for tickets. */
+enum fur_ack {
+	FUR_ACK_LOCAL, /* what is durable on this machine; a fail-over may lose the newest of it */
+	/* What the shipping log has as well: no fail-over loses what a transaction has returned */
+	FUR_ACK_REPLICATED
+};
+
 /* Options for fur_create() and fur_open(), after fur_options_init().  Zero means the default. */
 struct fur_options {
 	/* sizeof(struct fur_options), set by fur_options_init(): "Structs that grow" */
@@ -328,6 +337,13 @@ struct fur_options {
 	 * unless that has happened less than a second ago.
 	 * Default: a quarter of the heap's largest size, at least 64 MiB */
 	uint64_t snapshot_bytes;
+
+	/* Of a heap whose updates are shipped to other machines (docs/shipping.md): what its
+	 * transactions return */
+	enum fur_ack ack;
+	/* In milliseconds: how long a thread of such a heap waits while the shipping log
+	 * acknowledges nothing, before FUR_EBEHIND or FUR_EINDOUBT.  Default 10,000 */
+	uint32_t ack_patience_ms;
 };
 
 /* fur_options_init - set every option to its default. */

@@ -46,5 +46,6 @@ int heap_attach_to_replay(struct durability *d, const struct heap_file *file)
 	struct fur_options options;
 	char reason[160];
 	fur_options_init(&options);
+	options.ack_patience_ms = ATTACH_PATIENCE_MS;
 	return heap_attach(d, file, &options, reason, sizeof reason);
 }

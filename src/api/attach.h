@@ -10,6 +10,9 @@
 #include "file/heap_file.h"
 #include "replay/replay.h"
 
+/* How long a thread waits for the shipping log by default. */
+enum { ATTACH_PATIENCE_MS = 10000 };
+
 /* Call durability_attach(), set replay_ops to make room in the log, and check the heap's first
  * words.  durability_detach() undoes it.  Errors: FUR_ECORRUPT, FUR_EINVAL, FUR_ENOMEM. */
 FUR_MUST_USE int heap_attach(struct durability *d, const struct heap_file *file,

@@ -3,6 +3,7 @@
  * options.c - complete struct fur_options with its defaults, and with the environment variables
  * that override it.  No other file reads the environment.
  */
+#include "api/attach.h"
 #include "api/heap.h"
 #include "base/error.h"
 #include "base/struct.h"
@@ -131,11 +132,14 @@ int options_complete(const struct fur_options *given, struct fur_options *o)
 	if (error)
 		return error;
 	if ((unsigned)o->isolation > FUR_SNAPSHOT || (unsigned)o->htm > FUR_HTM_POWER ||
-	        (unsigned)o->pm > FUR_PM_SYNC || (unsigned)o->open > FUR_OPEN_OR_CREATE)
-		return fur_fail(FUR_EINVAL,
-		        "isolation, htm, pm or open in fur_options is none of its enum's values");
+	        (unsigned)o->pm > FUR_PM_SYNC || (unsigned)o->open > FUR_OPEN_OR_CREATE ||
+	        (unsigned)o->ack > FUR_ACK_REPLICATED)
+		return fur_fail(FUR_EINVAL, "isolation, htm, pm, open or ack in fur_options is "
+		                            "none of its enum's values");
 	if (!o->async_ms)
 		o->async_ms = DEFAULT_ASYNC_MS;
+	if (!o->ack_patience_ms)
+		o->ack_patience_ms = ATTACH_PATIENCE_MS;
 	if (!o->reader_report_ns)
 		o->reader_report_ns = DEFAULT_REPORT_NS;
 	return read_environment(o);

@@ -140,6 +140,7 @@ FUR_API const char *fur_strerror(int error)
 	case FUR_EBEHIND: return "the shipping log does not acknowledge";
 	case FUR_EFENCED: return "another heap has taken over";
 	case FUR_EINDOUBT: return "durable here, and not acknowledged";
+	case FUR_ELOST: return "lost in a fail-over";
 	default: return "unknown error code";
 	}
 }

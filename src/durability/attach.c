@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATIENCE_NS = 1000000000 };
-
-static int attach_ship_page(struct durability *d)
+static int attach_ship_page(struct durability *d, const struct fur_options *options)
 {
 	struct media_ship ship;
 	const int error = heap_read_ship_page(d->super, d->words, &ship);
@@ -20,7 +18,8 @@ static int attach_ship_page(struct durability *d)
 		return error;
 	d->ship = (struct shipping){.on = ship.role == MEDIA_PRIMARY,
 	        .follows = ship.role == MEDIA_STANDBY,
-	        .patience_ns = 10 * (uint64_t)PATIENCE_NS};
+	        .replicates = options->ack == FUR_ACK_REPLICATED,
+	        .patience_ns = UINT64_C(1000000) * options->ack_patience_ms};
 	return 0;
 }
 
@@ -62,7 +61,7 @@ int durability_attach(struct durability *d, const struct heap_file *file,
 	if (!error)
 		error = heap_tail(file, &tail);
 	if (!error)
-		error = attach_ship_page(d);
+		error = attach_ship_page(d, options);
 	ring_restart(d, tail);
 	if (error)
 		durability_detach(d);

@@ -51,4 +51,30 @@ struct stream_engine {
 	const struct stream_engine_ops *ops;
 };
 
+/* ----------------------------------------------------- engines of other files */
+
+/* An engine that needs another library is a shared object of its own, which libfur loads when a
+ * log's name asks for it (engine_open.h).  It exports one function: */
+struct engine_host {
+	uint32_t version; /* ENGINE_VERSION */
+	/* fur_fail(), for the engine's messages. */
+	int (*fail)(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+};
+enum { ENGINE_VERSION = 1 };
+
+/* What a log is opened for: an engine makes and checks nothing that the caller will not use. */
+enum engine_use {
+	ENGINE_READ,  /* read() and end() */
+	ENGINE_WRITE, /* all */
+	ENGINE_MAKE   /* the same, and the log is made, if it is not there */
+};
+
+/* stream_engine_open - open the log that `place` names, the part of its name behind "kafka:".
+ * `settings`: "KEY=VALUE" texts for the engine's client, up to a NULL.  `host` stays valid.
+ * Errors: FUR_EINVAL: the place, a setting, or the log is not as a stream needs it; FUR_ENOENT:
+ *         there is no such log; the engine's own.  *engine is NULL then. */
+typedef int stream_engine_open_fn(const struct engine_host *host, const char *place,
+        enum engine_use use, const char *const *settings, struct stream_engine **engine);
+#define STREAM_ENGINE_OPEN "fur_stream_engine_open"
+
 #endif /* FUR_SHIP_ENGINE_H */

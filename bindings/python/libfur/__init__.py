@@ -121,6 +121,8 @@ class _Options(ctypes.Structure):
         ("max_bytes", ctypes.c_uint64),
         ("debug", ctypes.c_uint64),
         ("snapshot_bytes", ctypes.c_uint64),
+        ("ack", ctypes.c_int),
+        ("ack_patience_ms", ctypes.c_uint32),
     ]
     called: Any = None  # what `log` points to: who has a heap open with it must keep it
 
@@ -138,8 +140,11 @@ class _Options(ctypes.Structure):
 # The options that make sense from Python; fur.h describes them.
 _SIZES = ("heap_bytes", "log_bytes", "ring_slots", "max_threads", "dram_bytes", "max_bytes")
 _OTHERS = ("file_mode", "snapshot_bytes", "address", "async_ms", "reader_report_ns", "debug")
-_SETTABLE = (*_SIZES, *_OTHERS)
-_PM = {"auto": 0, "pmem": 1, "eadr": 2, "emulated": 3, "sync": 4}
+_SETTABLE = (*_SIZES, *_OTHERS, "ack_patience_ms")
+_NAMED = {  # options whose values have names
+    "pm": {"auto": 0, "pmem": 1, "eadr": 2, "emulated": 3, "sync": 4},
+    "ack": {"local": 0, "replicated": 1},
+}
 _LEVELS = (20, 30, 40)  # of FUR_LOG_INFO, FUR_LOG_WARNING and FUR_LOG_ERROR in logging
 _Log = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 # What the library may call, by its id: of heaps that are open, even if nothing refers to them.
@@ -342,6 +347,7 @@ class Code(enum.IntEnum):
     EBEHIND = -23  # the shipping log acknowledges nothing
     EFENCED = -24  # another heap has taken over
     EINDOUBT = -25  # durable here, and not acknowledged
+    ELOST = -26  # lost in a fail-over
 
 
 class Error(Exception):
@@ -426,17 +432,19 @@ def _options(given: dict[str, Any]) -> _Options:
     # The interpreter would abort every hardware transaction.
     options.htm = _HTM_NONE
     for name, value in given.items():
-        if name == "pm":
-            if value not in _PM:
-                raise ValueError(f"pm must be one of {', '.join(_PM)}, not {value!r}")
-            options.pm = _PM[value]
+        if name in _NAMED:
+            values = _NAMED[name]
+            if value not in values:
+                raise ValueError(f"{name} must be one of {', '.join(values)}, not {value!r}")
+            setattr(options, name, values[value])
         elif name == "log":
             options.keep_log(value)
         elif name in _SETTABLE:
             bits = 8 * getattr(_Options, name).size
             setattr(options, name, _number(value, name, bits))
         else:
-            raise TypeError(f"no option {name!r}: there are pm, log, {', '.join(_SETTABLE)}")
+            names = ", ".join((*_NAMED, "log", *_SETTABLE))
+            raise TypeError(f"no option {name!r}: there are {names}")
     return options
 
 
@@ -872,7 +880,8 @@ class Heap:
     which the heap grows by itself), log_bytes (it bounds an update), ring_slots, max_threads,
     dram_bytes, snapshot_bytes (for what updates overwrite while snapshots are open), file_mode,
     address, async_ms (how long an update of `update(wait=False)` may remain volatile), debug,
-    reader_report_ns and log; and pm: "auto" (the default), "pmem", "eadr", "emulated" or "sync".
+    reader_report_ns, ack_patience_ms and log; pm: "auto" (the default), "pmem", "eadr", "emulated"
+    or "sync"; and ack: "local" (the default) or "replicated", for a heap whose updates are shipped.
     fur.h, or `man fur_options`, describes them.
 
     log(level, message) is called with rare events that an operator wants to know: how libfur runs

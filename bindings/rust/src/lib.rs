@@ -133,6 +133,8 @@ pub mod code {
     pub const EFENCED: i32 = -24;
     /// Durable here, and not acknowledged.
     pub const EINDOUBT: i32 = -25;
+    /// Lost in a fail-over.
+    pub const ELOST: i32 = -26;
 }
 
 /// A function of libfur has failed.
@@ -200,6 +202,15 @@ pub enum Pm {
     Emulated,
     /// An ordinary file, with fdatasync.
     Sync,
+}
+
+/// What the transactions of a heap whose updates are shipped to other machines return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ack {
+    /// What is durable on this machine; a fail-over may lose the newest of it.
+    Local,
+    /// What the shipping log has as well: no fail-over loses what a transaction has returned.
+    Replicated,
 }
 
 /// The hardware transactions that a heap uses.
@@ -335,6 +346,17 @@ impl Options {
     /// default 10.
     pub fn async_ms(mut self, ms: u32) -> Options {
         self.0.async_ms = ms;
+        self
+    }
+    /// By default [`Ack::Local`]; for a heap whose updates are shipped to other machines.
+    pub fn ack(mut self, ack: Ack) -> Options {
+        self.0.ack = ack as c_int;
+        self
+    }
+    /// How long a thread of such a heap waits while the shipping log acknowledges nothing, in
+    /// milliseconds; by default 10,000.
+    pub fn ack_patience_ms(mut self, ms: u32) -> Options {
+        self.0.ack_patience_ms = ms;
         self
     }
     /// [`Options::log`] gets a warning of a reader that has made an update wait for this long, in
@@ -1271,7 +1293,7 @@ mod tests {
         let mut here = lines!(size heap_bytes log_bytes ring_slots max_threads address isolation htm
             pm open phase_times reader_report_ns
             reader_report reader_report_arg dram_bytes file_mode log log_arg async_ms max_bytes debug
-            snapshot_bytes);
+            snapshot_bytes ack ack_patience_ms);
         here.push(format!("sizeof {}", std::mem::size_of::<sys::fur_options>()));
         here.push(format!("iterator {}", std::mem::size_of::<sys::fur_map_iterator>()));
         here.push(format!("ticket {}", std::mem::size_of::<sys::fur_ticket>()));
@@ -1288,7 +1310,7 @@ mod tests {
                 $(here.push(format!("FUR_{} {}", stringify!($name), code::$name));)*
             };
         }
-        codes!(EINVAL ESYS ENOENT EEXIST ENOTHEAP EVERSION ECORRUPT EBUSY EADDRESS ENOSPC ETHREADS ENESTED ENOTX ERANGE ETOOBIG EABORTED EIO ENOMEM EFREE EFORK EREADONLY ETOOOLD EBEHIND EFENCED EINDOUBT);
+        codes!(EINVAL ESYS ENOENT EEXIST ENOTHEAP EVERSION ECORRUPT EBUSY EADDRESS ENOSPC ETHREADS ENESTED ENOTX ERANGE ETOOBIG EABORTED EIO ENOMEM EFREE EFORK EREADONLY ETOOOLD EBEHIND EFENCED EINDOUBT ELOST);
         here.push(format!("FUR_OPEN_OR_CREATE {}", sys::FUR_OPEN_OR_CREATE));
         here.push(format!("info.heap_bytes {}", std::mem::offset_of!(sys::fur_info, heap_bytes)));
         here.push(format!("FUR_PM_SYNC {}", Pm::Sync as c_int));

@@ -55,6 +55,8 @@ pub struct fur_options {
     pub max_bytes: u64,
     pub debug: u64,
     pub snapshot_bytes: u64,
+    pub ack: c_int,
+    pub ack_patience_ms: u32,
 }
 
 #[repr(C)]
