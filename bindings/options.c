@@ -81,6 +81,7 @@ int main(void)
 	printf("iterator %zu\n", sizeof(struct fur_map_iterator));
 	show_codes();
 	printf("FUR_HTM_NONE %d\nFUR_PM_SYNC %d\n", FUR_HTM_NONE, FUR_PM_SYNC);
+	printf("FUR_ACK_REPLICATED %d\n", FUR_ACK_REPLICATED);
 	printf("FUR_HTM_POWER %d\nFUR_SNAPSHOT %d\n", FUR_HTM_POWER, FUR_SNAPSHOT);
 	printf("FUR_LOG_WARNING %d\nFUR_LOG_ERROR %d\n", FUR_LOG_WARNING, FUR_LOG_ERROR);
 	printf("FUR_OPEN_OR_CREATE %d\n", FUR_OPEN_OR_CREATE);

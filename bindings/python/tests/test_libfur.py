@@ -808,7 +808,8 @@ class Heaps(HeapTest):
             here["FUR_" + name] = getattr(libfur, "_" + name)
         for code in libfur.Code:
             here["FUR_" + code.name] = code
-        here["FUR_PM_SYNC"] = libfur._PM["sync"]
+        here["FUR_PM_SYNC"] = libfur._NAMED["pm"]["sync"]
+        here["FUR_ACK_REPLICATED"] = libfur._NAMED["ack"]["replicated"]
         here["FUR_LOG_WARNING"], here["FUR_LOG_ERROR"] = range(1, len(libfur._LEVELS))
         # Python has no hardware transactions, and so one isolation.
         for of_rust in ("FUR_HTM_POWER", "FUR_SNAPSHOT"):

@@ -1314,6 +1314,7 @@ mod tests {
         here.push(format!("FUR_OPEN_OR_CREATE {}", sys::FUR_OPEN_OR_CREATE));
         here.push(format!("info.heap_bytes {}", std::mem::offset_of!(sys::fur_info, heap_bytes)));
         here.push(format!("FUR_PM_SYNC {}", Pm::Sync as c_int));
+        here.push(format!("FUR_ACK_REPLICATED {}", Ack::Replicated as c_int));
         here.push(format!("FUR_HTM_NONE {}", Htm::None as c_int));
         here.push(format!("FUR_HTM_POWER {}", Htm::Power as c_int));
         here.push(format!("FUR_SNAPSHOT {}", Isolation::Snapshot as c_int));
