@@ -433,13 +433,16 @@ private:
 			}
 		}
 	};
-	/* The first entry from `i` on that is not before the key.  `before(words)`: is this key? */
-	template <class Before>
+	/* The first entry from `i` on that is not before the key.  `before(words)`: is this key?
+	 * CACHED: the node is in the cache, for a group of searches has asked for it. */
+	template <bool CACHED, class Before>
 	static unsigned first_not(const uint64_t *node, Order order, unsigned i, Before before)
 	{
-		if constexpr (BY_LESS && std::is_integral_v<K>) {
+		if constexpr (CACHED && BY_LESS && std::is_integral_v<K>) {
 			/* The same steps in each node, and no branch, for the processor would guess
-			 * half of them wrong.  Steps too far look at entry 0. */
+			 * half of them wrong.  A search that waits for memory gains from its
+			 * guesses: they load several keys at a time.  Steps too far look at entry
+			 * 0. */
 			unsigned last = i;
 			for (unsigned step = 8; step; step /= 2) {
 				const unsigned probe = last + step - 1,
@@ -457,15 +460,17 @@ private:
 		return range.first;
 	}
 	/* In an inner node: the child to which the key belongs. */
-	template <class Tx>
+	template <bool CACHED = false, class Tx>
 	static unsigned route(Tx *tx, const uint64_t *inner, Order order, key_view key)
 	{
-		return first_not(inner, order, 1, [&](auto *at) { return !more(tx, at, key); }) - 1;
+		const auto before = [&](auto *at) { return !more(tx, at, key); };
+		return first_not<CACHED>(inner, order, 1, before) - 1;
 	}
-	template <class Tx>
+	template <bool CACHED = false, class Tx>
 	static unsigned lower(Tx *tx, const uint64_t *leaf, Order order, key_view key)
 	{
-		return first_not(leaf, order, 0, [&](auto *at) { return less(tx, at, key); });
+		const auto before = [&](auto *at) { return less(tx, at, key); };
+		return first_not<CACHED>(leaf, order, 0, before);
 	}
 	/* The leaf to which the key belongs.  NULL: the map is empty. */
 	template <class Tx>
@@ -545,9 +550,10 @@ private:
 				one.range = {first, order.count() - first};
 				ask_for_middle(tx, one);
 			} else {
-				one.range.first = is_leaf(one.node)
-				                          ? lower(tx, node, order, key_of(i))
-				                          : route(tx, node, order, key_of(i)) + 1;
+				one.range.first =
+				        is_leaf(one.node)
+				                ? lower<true>(tx, node, order, key_of(i))
+				                : route<true>(tx, node, order, key_of(i)) + 1;
 			}
 		}
 		if constexpr (detail::has_prefetch<key_codec>::value)
@@ -868,7 +874,7 @@ private:
 		auto *leaf = const_cast<uint64_t *>(at.leaf_);
 		if (!leaf || !key_codec::is_key(last))
 			return 0;
-		const unsigned end = first_not(
+		const unsigned end = first_not<false>(
 		        leaf, at.order_, at.i_, [&](auto *words) { return less(tx, words, last); });
 		const unsigned n = end - at.i_ < most ? end - at.i_ : most;
 		if (n > 0)
@@ -1095,7 +1101,7 @@ private:
 			if (!leaf_)
 				return;
 			order_ = order_of(tx_, leaf_);
-			i_ = first_not(leaf_, order_, 0, before);
+			i_ = first_not<false>(leaf_, order_, 0, before);
 			if (i_ == order_.count())
 				to_next_leaf();
 		}
@@ -1108,7 +1114,7 @@ private:
 			if (!leaf_)
 				return;
 			order_ = order_of(tx_, leaf_);
-			i_ = first_not(
+			i_ = first_not<false>(
 			        leaf_, order_, 0, [&](auto *at) { return !more(tx_, at, key); });
 			if (i_ > 0)
 				i_--;

@@ -41,6 +41,12 @@ int fur_struct_take(const struct fur_struct *s, void *ours, size_t our_bytes)
 	return 0;
 }
 
+int fur_run_take_other(const struct fur_run *given, struct fur_run *ours)
+{
+	const struct fur_struct theirs = {"fur_run", (void *)(uintptr_t)given, FUR_RUN_LEAST_BYTES};
+	return fur_struct_take(&theirs, ours, sizeof *ours);
+}
+
 int fur_struct_give(const struct fur_struct *s, const void *ours, size_t our_bytes)
 {
 	size_t bytes = 0;

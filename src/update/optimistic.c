@@ -364,9 +364,8 @@ int reader_run_in(struct fur_thread *t, struct fur_snapshot *s, void (*body)(fur
 FUR_API int fur_read_run(fur_thread *t, void (*body)(fur_reader *reader, void *arg), void *arg,
         const struct fur_run *given)
 {
-	const struct fur_struct theirs = {"fur_run", (void *)(uintptr_t)given, FUR_RUN_LEAST_BYTES};
 	struct fur_run how = {0};
-	int error = given ? fur_struct_take(&theirs, &how, sizeof how) : 0;
+	int error = fur_run_take(given, &how);
 	bool again;
 	if (error)
 		return error;

@@ -56,9 +56,8 @@ static int run_until_committed(struct fur_thread *t, void (*body)(fur_update *, 
 FUR_API int fur_update_run(
         fur_thread *t, void (*body)(fur_update *, void *), void *arg, const struct fur_run *given)
 {
-	const struct fur_struct theirs = {"fur_run", (void *)(uintptr_t)given, FUR_RUN_LEAST_BYTES};
 	struct fur_run how = {0};
-	int error = given ? fur_struct_take(&theirs, &how, sizeof how) : 0;
+	int error = fur_run_take(given, &how);
 	if (error)
 		return error;
 	if (how.ticket)

@@ -96,9 +96,8 @@ static int fail_too_old(const struct fur_snapshot *s)
 FUR_API int fur_snapshot_run(fur_thread *t, fur_snapshot *s,
         void (*body)(fur_reader *reader, void *arg), void *arg, const struct fur_run *given)
 {
-	const struct fur_struct theirs = {"fur_run", (void *)(uintptr_t)given, FUR_RUN_LEAST_BYTES};
 	struct fur_run how = {0};
-	int error = given ? fur_struct_take(&theirs, &how, sizeof how) : 0;
+	int error = fur_run_take(given, &how);
 	bool again;
 	if (error)
 		return error;
