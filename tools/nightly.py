@@ -51,7 +51,10 @@ KINDS = {
     "damage-test": "damage",
     "inject-test": "failed call",
     "explore.py": "power failure",
+    "unit-tests": "random operations",
 }
+# What takes its seed from the environment.
+BY_ENVIRONMENT = ("copies-test", "unit-tests")
 PLANTED = "planted bug"
 
 
@@ -95,7 +98,7 @@ class Search:
             words += ["--seeds", f"{first}..{first + self.size - 1}"]
         else:
             first = base + SEEDS_A_ROUND * self.rounds
-            if self.program == "copies-test":
+            if self.program in BY_ENVIRONMENT:
                 env["FUR_TEST_SEED"] = str(first)
             elif self.program == "kill-operators":
                 words.append(str(first))

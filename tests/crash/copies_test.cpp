@@ -32,9 +32,7 @@ protected:
 		        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		told_ = p == MAP_FAILED ? nullptr : new (p) Told{};
 		const char *seed = getenv("FUR_TEST_SEED");
-		seed_ = seed ? std::stoul(seed) : std::random_device()();
-		random_.seed(seed_);
-		printf("repeat with: FUR_TEST_SEED=%lu\n", static_cast<unsigned long>(seed_));
+		random_.seed(seed ? std::stoul(seed) : 1);
 	}
 	~Copies() override
 	{
@@ -116,7 +114,6 @@ protected:
 	}
 
 	Told *told_ = nullptr;
-	uint64_t seed_;
 	std::mt19937_64 random_;
 };
 

@@ -377,7 +377,7 @@ def main():
     parser = argparse.ArgumentParser(description="Does kvserver answer as Redis does?")
     parser.add_argument("kvserver")
     parser.add_argument("directory")
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--frames", type=int, default=1500)
     options = parser.parse_args()
     print(f"--seed {options.seed}", flush=True)

@@ -28,6 +28,13 @@ constexpr T rounds(T n)
 #endif
 }
 
+/* FUR_TEST_SEED, which tools/nightly.py sets; always the same one without it. */
+inline uint64_t seed_of_run()
+{
+	const char *given = getenv("FUR_TEST_SEED");
+	return given ? strtoull(given, nullptr, 0) : 1;
+}
+
 /* Small, so that logs and rings wrap and fill. */
 inline fur::Options small_options()
 {

@@ -360,9 +360,7 @@ protected:
 
 TEST_F(ReclaimRandom, CensusAgreesWithAShadow)
 {
-	const char *given = getenv("FUR_SEED");
-	uint64_t seed = given ? strtoull(given, nullptr, 0) : std::random_device{}();
-	printf("FUR_SEED=%llu\n", static_cast<unsigned long long>(seed));
+	const uint64_t seed = seed_of_run();
 	for (uint64_t log_bytes : {4096u, 1u << 20}) {
 		restart(log_bytes);
 		run(seed, log_bytes > 4096);
@@ -373,9 +371,7 @@ TEST_F(ReclaimRandom, CensusAgreesWithAShadow)
  * it have left, and that no other thread sees yet. */
 TEST_F(ReclaimRandom, ManyStepsInOneUpdate_AgreeWithAShadow)
 {
-	const char *given = getenv("FUR_SEED");
-	uint64_t seed = given ? strtoull(given, nullptr, 0) : std::random_device{}();
-	printf("FUR_SEED=%llu\n", static_cast<unsigned long long>(seed));
+	const uint64_t seed = seed_of_run();
 	std::mt19937_64 random(seed);
 	restart(1 << 20);
 	Shadow shadow;

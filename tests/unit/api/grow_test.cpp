@@ -248,9 +248,7 @@ TEST_F(Grow, Killed_WithGrownMemoryOnlyInTheLog_IsRecovered)
 TEST_F(Grow, KilledAtAnyTimeWhileItGrows_LosesNothing)
 {
 	enum { KILLS = rounds(40), MOST_US = 20000 };
-	const unsigned seed = std::random_device{}();
-	std::mt19937 random(seed);
-	SCOPED_TRACE("seed " + std::to_string(seed));
+	std::mt19937 random(static_cast<unsigned>(seed_of_run()));
 	auto *acknowledged = static_cast<uint64_t *>(
 	        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
 	ASSERT_NE(acknowledged, MAP_FAILED);

@@ -61,13 +61,6 @@ inline void leave_traces(fur_thread *self, size_t chunks)
 		fur::update(self, [&](fur_update *tx) { fur_free(tx, block); });
 }
 
-/* FUR_TEST_SEED, or another one at each run. */
-inline uint64_t seed_of_run()
-{
-	const char *given = getenv("FUR_TEST_SEED");
-	return given ? strtoull(given, nullptr, 0) : std::random_device()();
-}
-
 /* Threads on one container: the isolation, and whether their updates may run again. */
 struct Crowd {
 	fur_isolation isolation;
