@@ -924,6 +924,53 @@ TEST_P(CMapParts, GoOnBehindEntriesThatStay)
 	EXPECT_EQ(contents().size(), 4950u);
 }
 
+/* As has_large_value(), but the process dies at one of the calls. */
+struct Dying {
+	unsigned most, calls;
+};
+int dies_at_last(const fur_map_iterator *it, void *arg)
+{
+	auto *me = static_cast<Dying *>(arg);
+	if (me->calls-- == 1)
+		_exit(0);
+	return has_large_value(it, &me->most);
+}
+
+TEST_P(CMapParts, KilledInAnyPart_LeaveAWholeMapWithAllThatStays)
+{
+	enum : unsigned { ALL = 3000, STAY = 30 };
+	const uint64_t empty = blocks_of(heap_);
+	put_all(ALL);
+	heap_.close();
+	size_t before = ALL;
+	for (unsigned calls : {1u, 50u, 150u, 400u, 700u, 1001u}) {
+		in_killed_child([&] {
+			auto *heap = new fur::Heap(open(options()));
+			auto *self = new fur::Thread(*heap);
+			Dying how{STAY, calls};
+			ASSERT_EQ(fur_map_root(*self, "map", GetParam(), &map_), 0);
+			ADD_FAILURE() << "lives: "
+			              << fur_map_remove_if_in_parts(
+			                         *self, map_, dies_at_last, &how, nullptr);
+		});
+		fur::Heap heap = open(options());
+		fur::Thread self(heap);
+		ASSERT_EQ(fur_map_root(self, "map", GetParam(), &map_), 0);
+		const Model left = fur::read(self, [&](fur_ro *tx) { return all(tx, map_); });
+		for (uint64_t n = 1; n <= STAY; n++)
+			EXPECT_EQ(left.count(key(n)), 1u);
+		EXPECT_LE(left.size(), before);
+		before = left.size();
+		(void)census_of(heap);
+	}
+	EXPECT_LT(before, +ALL); /* some of them have died in a later part */
+	fur::Heap heap = open(options());
+	fur::Thread self(heap);
+	ASSERT_EQ(fur_map_root(self, "map", GetParam(), &map_), 0);
+	EXPECT_EQ(fur_map_clear_in_parts(self, map_), 0);
+	EXPECT_EQ(blocks_of(heap), empty);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, CMapParts, ::testing::Values(FUR_MAP_HASH, FUR_MAP_ORDERED),
         [](const auto &kind) { return kind.param == FUR_MAP_HASH ? "hash" : "ordered"; });
 
