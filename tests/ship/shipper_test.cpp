@@ -14,11 +14,21 @@ extern "C" {
 #undef _Static_assert
 
 #include <csignal>
+#include <functional>
 #include <fur/bulk.hpp>
 #include <optional>
 #include <random>
 #include <sys/mman.h>
 #include <thread>
+
+static std::function<void()> before_sync;
+extern "C" int __real_system_sync_data(int fd); /* NOLINT */
+extern "C" int __wrap_system_sync_data(int fd)  /* NOLINT */
+{
+	if (before_sync)
+		before_sync();
+	return __real_system_sync_data(fd);
+}
 
 namespace
 {
@@ -283,6 +293,40 @@ TEST_P(ShipperTest, LogHasWhatTheHeapHas)
 	EXPECT_EQ(replica.voids, 0u);
 	expect_image(replica);
 }
+
+/* While a sync runs, the log's round trip may run as well. */
+class Overlap : public ShipperTest
+{
+};
+
+TEST_P(Overlap, ShipperIsCalledBeforeTheSync)
+{
+	fur::Heap heap = open(options());
+	durability *d = &heap.get()->durability;
+	control_ship *c = &d->control->ship;
+	ship_begin(d);
+	std::optional<fur::Thread> self(heap);
+	Root *root = root_of(*self);
+	uint64_t next = ring_next(d);
+	for (uint64_t k = 1; k <= 5; k++, next++) {
+		const uint32_t calls = c->calls;
+		arch_store32(&c->asleep, 1);
+		unsigned syncs = 0;
+		before_sync = [&] {
+			media_marker marker;
+			syncs++;
+			EXPECT_EQ(arch_load32(&c->asleep), 0u);
+			EXPECT_EQ(c->calls, calls + 1);
+			EXPECT_EQ(ship_read(d, next, &marker), 0);
+		};
+		fur::update(*self, [&](fur_update *tx) { fur_store(tx, &root->words[0], k); });
+		before_sync = nullptr;
+		EXPECT_EQ(syncs, 1u);
+		EXPECT_EQ(c->calls, calls + 1);
+	}
+	ship_acknowledge(d, next);
+}
+INSTANTIATE_TEST_SUITE_P(Sync, Overlap, ::testing::Values(FUR_PM_SYNC));
 
 /* A log that answers when the shipper can do nothing but wait, or when no more frames come; then it
  * answers all at once.  When a frame comes, nothing in it may be acknowledged yet (INV-SH2). */
