@@ -328,6 +328,83 @@ TEST_P(Overlap, ShipperIsCalledBeforeTheSync)
 }
 INSTANTIATE_TEST_SUITE_P(Sync, Overlap, ::testing::Values(FUR_PM_SYNC));
 
+/* A heap that is handed over, and no shipper. */
+class Gate : public ShipperTest
+{
+protected:
+	Gate() : heap_(fur::Heap::open(path_, quick())), self_(heap_), root_(root_of(self_))
+	{
+		ship_begin(d_);
+	}
+	static fur::Options quick()
+	{
+		fur::Options o = options();
+		o.ack_patience_ms = 50;
+		return o;
+	}
+	fur_update *begun()
+	{
+		fur_update *tx = nullptr;
+		EXPECT_EQ(fur_begin_update(self_, &tx), 0) << fur_errormsg();
+		fur_store(tx, &root_->words[0], ++value_);
+		return tx;
+	}
+	int commit(fur_update *tx)
+	{
+		return fur_commit(tx, nullptr);
+	}
+	fur::Heap heap_;
+	fur::Thread self_;
+	durability *d_ = &heap_.get()->durability;
+	Root *root_;
+	uint64_t value_ = 0;
+};
+
+TEST_P(Gate, UpdatesThatHaveBegunReturnWhatTheLogHas)
+{
+	EXPECT_EQ(commit(begun()), 0); /* durable here */
+	fur_update *tx = begun();
+	ship_close_gate(d_);
+	EXPECT_EQ(commit(tx), FUR_EINDOUBT);
+	EXPECT_EQ(fur_begin_update(self_, &tx), FUR_EBEHIND);
+	EXPECT_NE(std::string(fur_errormsg()).find("handed over"), std::string::npos);
+	fur_ro *ro;
+	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), FUR_EINDOUBT);
+	ship_acknowledge(d_, ring_next(d_));
+	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
+	ship_begin(d_);
+	tx = begun();
+	ship_close_gate(d_);
+	ship_fence(d_);
+	EXPECT_EQ(commit(tx), FUR_EFENCED);
+	EXPECT_EQ(fur_begin_update(self_, &tx), FUR_EFENCED);
+}
+
+TEST_P(Gate, DrainedIfThereIsNoMarkerBehind)
+{
+	const uint64_t first = ring_next(d_), slots = d_->super->ring_slots;
+	EXPECT_TRUE(ship_drained(d_, first));
+	for (int k = 0; k < 5; k++)
+		EXPECT_EQ(commit(begun()), 0);
+	for (uint64_t k = 0; k < 5; k++)
+		EXPECT_FALSE(ship_drained(d_, first + k));
+	EXPECT_TRUE(ship_drained(d_, ring_next(d_)));
+	/* The update before has not written its marker. */
+	for (uint64_t behind : {uint64_t(1), slots / 2, slots - 6}) {
+		media_marker *m = durability_marker(d_, first + 5 + behind);
+		const uint64_t was = m->durts;
+		if (GetParam() == FUR_PM_SYNC) /* the mapping is for reading */
+			break;
+		m->durts = first + 5 + behind;
+		EXPECT_FALSE(ship_drained(d_, first + 5)) << behind;
+		m->durts = was;
+	}
+	ship_acknowledge(d_, ring_next(d_));
+}
+INSTANTIATE_TEST_SUITE_P(Pm, Gate, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC));
+
 /* A log that answers when the shipper can do nothing but wait, or when no more frames come; then it
  * answers all at once.  When a frame comes, nothing in it may be acknowledged yet (INV-SH2). */
 class SlowLog : public stream_engine
