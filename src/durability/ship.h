@@ -19,6 +19,8 @@
  *            fail-over takes back.
  *   INV-SH4  libfur does not recover such a heap: the log may have updates that the heap's file has
  *            lost, and a recovery without them would give their durTSs up.
+ *            While the heap is handed over to another one on purpose, this holds for every heap: so
+ *            no transaction returns what the other one lacks (ship_close_gate()).
  *   INV-SH5  An update begins only while a quarter of the ring, and of its thread's log, is free.
  *            So the updates that have begun find room without an acknowledgement, unless they are
  *            large, and when the log is slow updates wait where they block no other thread.
@@ -93,10 +95,13 @@ FUR_MUST_USE static inline int ship_admit(struct durability *d, uint32_t thread)
  *          those for which the heap has failed. */
 FUR_MUST_USE int ship_wait(struct durability *d, uint64_t durts);
 
-/* Do transactions of this heap return only what is acknowledged? */
+/* Do transactions of this heap return only what is acknowledged?  The caller has put its marker
+ * into the file, and called the shipper, which is a full fence between that and the load of the
+ * state. */
 static inline bool ship_replicates(const struct durability *d)
 {
-	return unlikely(d->ship.on) && d->ship.replicates;
+	return unlikely(d->ship.on) &&
+	       (d->ship.replicates || arch_load32(&d->control->ship.state) > CONTROL_SHIPS);
 }
 
 /* ship_wait_all - for a transaction that has waited for D: return when all that it can
@@ -123,6 +128,12 @@ static inline void ship_call(struct durability *d)
 
 /* ship_begin - a shipper is there: updates may begin.  Called for each opening of the heap. */
 void ship_begin(struct durability *d);
+/* ship_close_gate - let no update begin, until ship_begin().  Those that have begun go on, and
+ * return when they are acknowledged (INV-SH3).  So do all others whose marker the caller does not
+ * find in the ring after this call. */
+void ship_close_gate(struct durability *d);
+/* Is there no marker of this durTS or a later one in the ring? */
+bool ship_drained(const struct durability *d, uint64_t durts);
 /* ship_fence - another heap has taken over: what is not acknowledged is lost.  `acked` is exact
  * then: everything below is in the log, and nothing above. */
 void ship_fence(struct durability *d);

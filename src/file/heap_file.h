@@ -108,6 +108,10 @@ struct media_ship;
 FUR_MUST_USE int heap_read_ship_page(
         const struct media_super *super, const struct media_super *words, struct media_ship *ship);
 
+/* May the heap get this role (enum media_role)?  Errors: FUR_EVERSION, FUR_EBUSY, FUR_EINVAL, as
+ * heap_write_ship_page(). */
+FUR_MUST_USE int heap_check_role(const struct heap_file *file, uint32_t role);
+
 /* Write the ship page, durably; completes sequence and checksum.  The caller
  * has the worker's lock, or ships for the worker.  The first page makes the file one that older
  * libraries refuse.  Sets file->geometry.

@@ -21,7 +21,7 @@ int heap_read_ship_page(
 /* INV-SH5: an update in each thread fits beside what is not acknowledged. */
 enum { LEAST_SLOTS_OF_THREAD = 8 };
 
-static int check_role(const struct heap_file *file, enum media_role role)
+int heap_check_role(const struct heap_file *file, uint32_t role)
 {
 	const struct media_super *s = &file->geometry;
 	if (s->version < 2)
@@ -67,7 +67,7 @@ int heap_write_ship_page(struct heap_file *file, struct media_ship *ship)
 	const bool first = !media_ships(&file->geometry);
 	int error = heap_read_ship_page(&file->geometry, file->super, &now);
 	if (!error && ship->role != now.role)
-		error = check_role(file, (enum media_role)ship->role);
+		error = heap_check_role(file, ship->role);
 	if (error)
 		return error;
 	const uint64_t offset = media_ship_complete(&file->geometry, file->super, ship);

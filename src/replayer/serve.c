@@ -28,6 +28,7 @@
 #include "base/remedy.h"
 #include "base/thread.h"
 #include "durability/ship.h"
+#include "media/ship_page.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -130,14 +131,20 @@ static int worker_ended(struct server *s)
 		return 0;
 	}
 	error = file_still_there(s);
-	if (!error)
+	if (error)
+		return error;
+	const bool left = s->d.ship.on && s->d.words->state != MEDIA_CLOSED; /* INV-SH4 */
+	recovered = false;
+	if (!left)
 		error = replay_unless_closed(&s->d, &result, &recovered);
 	if (!error && recovered)
 		error = durability_set_state(&s->d, MEDIA_CLOSED);
 	if (error)
 		return error;
 	s->d.control->worker_pid = 0;
-	if (recovered)
+	if (left)
+		s->events.left(s->events.self);
+	else if (recovered)
 		s->events.recovered(s->events.self, &result);
 	else if (s->working)
 		s->events.detached(s->events.self);
@@ -145,14 +152,20 @@ static int worker_ended(struct server *s)
 	return 0;
 }
 
-static void worker_announce(struct server *s)
+/* Called under the right to replay, before the first replay beside this worker: the heap may have
+ * become a primary since the last one, and then replays stop where the log ends (INV-SH1). */
+static int worker_announce(struct server *s)
 {
 	uint32_t opened = arch_load32_acquire(&s->d.control->opened);
 	if (opened == s->opened)
-		return;
+		return 0;
+	const int error = durability_read_role(&s->d);
+	if (error)
+		return error;
 	s->opened = opened;
 	s->working = true;
 	s->events.attached(s->events.self, s->d.control->worker_pid);
+	return 0;
 }
 
 /* Replay only if a worker has recovered the heap.  Before that, only recovery may read the log,
@@ -175,8 +188,8 @@ static int server_turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 	if (error)
 		return error == FUR_EBUSY ? 0 : error; /* server_run() sees `stopping` */
 	uint64_t tail = ring_tail(&s->d);
-	worker_announce(s);
-	if (ended != *seen) {
+	error = worker_announce(s);
+	if (!error && ended != *seen) {
 		*seen = ended;
 		error = worker_ended(s);
 	}
@@ -322,6 +335,9 @@ int server_status(int fd, const char *path, struct server_status *status)
 	if (working >= 0)
 		replaying = heap_lock_held(file.fd, HEAP_LOCK_REPLAYER);
 	error = working < 0 ? working : replaying < 0 ? replaying : heap_tail(&file, &tail);
+	struct media_ship page;
+	if (!error)
+		error = heap_read_ship_page(super, file.super, &page);
 	while (!error && slots < super->ring_slots &&
 	        arch_load(&log_marker(&view, tail + slots)->durts) == tail + slots)
 		slots++;
@@ -329,6 +345,7 @@ int server_status(int fd, const char *path, struct server_status *status)
 	        .worker_pid = working > 0 ? c->worker_pid : 0,
 	        .replayer_pid = replaying > 0 ? c->replayer_pid : 0,
 	        .closed = file.super->state == MEDIA_CLOSED,
+	        .ships = !error && page.role == MEDIA_PRIMARY,
 	        .asleep = arch_load(&c->wake_at) != CONTROL_AWAKE,
 	        .slots = slots,
 	        .ring_slots = super->ring_slots,

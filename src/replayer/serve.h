@@ -28,6 +28,8 @@ struct server;
 struct server_events {
 	/* The process that worked on the heap died without closing it; `result` of the recovery */
 	void (*recovered)(void *self, const struct replay_result *result);
+	/* The same, and fur-ship recovers the heap, because its updates are shipped (INV-SH4) */
+	void (*left)(void *self);
 	void (*attached)(void *self, uint64_t pid); /* a process opened the heap */
 	void (*detached)(void *self);               /* it closed the heap */
 	void *self;
@@ -52,6 +54,7 @@ void server_end(struct server *server);
 struct server_status {
 	uint64_t worker_pid, replayer_pid; /* 0: none */
 	bool closed, asleep;
+	bool ships; /* a primary, which fur-ship recovers (INV-SH4) */
 	/* Slots with a marker that is not replayed, up to the first slot without one */
 	uint64_t slots, ring_slots;
 	uint64_t replays, replayed_updates;
