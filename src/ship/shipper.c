@@ -196,8 +196,10 @@ int shipper_become_writer(struct shipper *s)
 
 static void acknowledge(struct shipper *s, uint64_t durts)
 {
-	if (durts > ship_acked(s->d))
-		ship_acknowledge(s->d, durts);
+	if (durts <= ship_acked(s->d))
+		return;
+	ship_tell(s->d, s->writer.stream.at.durts); /* INV-SH81 */
+	ship_acknowledge(s->d, durts);
 }
 
 /* INV-SH33 */
@@ -461,6 +463,7 @@ static int let_updates_in(struct shipper *s)
 	/* A heap that is opened has replayed all that it had: durTSs may have been left out. */
 	if (ship_acked(s->d) > s->next)
 		s->next = ship_acked(s->d);
+	ship_tell(s->d, s->writer.stream.at.durts);
 	ship_begin(s->d);
 	return 0;
 }
