@@ -104,11 +104,13 @@ FUR_API FUR_MUST_USE int fur_get_follow_state(
  *          again (fur-standby does).  A primary that was not closed is recovered by fur-ship.
  * Durable: the claim, all updates before it, and the role, before return.
  * Waits:   for the log, as long as options->patience_ms says.
- * Errors:  FUR_EFENCED: another node claimed the log first: follow that one; FUR_EBEHIND: the log
+ * term:    of the writer that it replaces, as fur_follow_state.term was when the caller decided.  So
+ *          of several standbys that find the primary silent, one takes over.  0: whoever writes now.
+ * Errors:  FUR_EFENCED: another node has claimed the log since: follow that one; FUR_EBEHIND: the log
  *          does not answer in time; the claim may be in it, or get there; those of the follower,
  *          and of the disk for the ship page.  The heap is a standby then, and follows on.
  *          FUR_EINVAL: NULL, or promoted already; FUR_ENESTED; FUR_EFORK. */
-FUR_API FUR_MUST_USE int fur_take_over(fur_follower *follower);
+FUR_API FUR_MUST_USE int fur_take_over(fur_follower *follower, uint64_t term);
 
 /* ------------------------------------------------------------------- tokens */
 

@@ -64,6 +64,7 @@ struct fur_follower {
 	/* Under the mutex */
 	enum question question;
 	uint64_t until_ns; /* of the question */
+	uint64_t term;     /* of the writer to be replaced; 0: whoever writes */
 	uint64_t patience_ns;
 	int answer;
 	char answer_text[256];
@@ -244,6 +245,12 @@ static int turn(struct fur_follower *x)
 
 /* --------------------------------------------------------------- promotion */
 
+static int fail_claimed(void)
+{
+	return fur_fail(FUR_EFENCED, "another node has claimed the shipping log meanwhile: this heap "
+	                             "follows it");
+}
+
 /* Step 3 of promote.h. */
 static int catch_up(struct fur_follower *x, const struct stream_position *position)
 {
@@ -256,9 +263,7 @@ static int catch_up(struct fur_follower *x, const struct stream_position *positi
 	publish(x, 0);
 	follow_look(x->follower, &view);
 	if (view.term != position->term || view.node != x->page.node)
-		return fur_fail(FUR_EFENCED,
-		        "another node has claimed the shipping log meanwhile: this heap follows "
-		        "it");
+		return fail_claimed();
 	return disconnect(x); /* with its position */
 }
 
@@ -268,6 +273,8 @@ static int promote(struct fur_follower *x)
 	struct follow_view view;
 	struct fur_heap *heap = x->heap;
 	follow_look(x->follower, &view);
+	if (x->term && x->term != view.term)
+		return fail_claimed();
 	const struct promotion p = {.log = x->page.log,
 	        .settings = (const char *const *)x->settings,
 	        .uuid = heap->file.geometry.uuid,
@@ -507,7 +514,7 @@ FUR_API int fur_get_follow_state(const fur_follower *x, struct fur_follow_state 
 
 /* ---------------------------------------------------------------- promotion */
 
-static int ask(fur_follower *x)
+static int ask(fur_follower *x, uint64_t term)
 {
 	int error = 0;
 	lock(x);
@@ -522,6 +529,7 @@ static int ask(fur_follower *x)
 		                             "that");
 	else {
 		x->question = ASKED;
+		x->term = term;
 		x->until_ns = arch_now_ns() + x->patience_ns;
 	}
 	unlock(x);
@@ -537,14 +545,14 @@ static bool is_answered(const fur_follower *x)
 	return answered;
 }
 
-FUR_API int fur_take_over(fur_follower *x)
+FUR_API int fur_take_over(fur_follower *x, uint64_t term)
 {
 	int error = check_follower(x, "fur_take_over");
 	if (!error && this_thread()->open)
 		error = fur_fail(FUR_ENESTED, "fur_take_over was called while this thread has a "
 		                              "transaction open: end that first");
 	if (!error)
-		error = ask(x);
+		error = ask(x, term);
 	if (error)
 		return error;
 	uint32_t *moved = &x->heap->standby.moved;
