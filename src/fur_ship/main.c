@@ -242,7 +242,7 @@ static void say_attached(void *self, uint64_t pid)
 
 static void say_detached(void *self)
 {
-	say(self, "its process has ended");
+	say(self, "closed");
 }
 
 static void say_recovered(void *self, const struct replay_result *r)

@@ -36,6 +36,11 @@ static struct control *control_of(const struct service *s)
 	return (struct control *)(void *)media_at(&file, s->file.geometry.control_offset);
 }
 
+static bool is_closed(const struct service *s)
+{
+	return arch_load(&s->file.super->state) == MEDIA_CLOSED;
+}
+
 static int file_still_there(const struct service *s)
 {
 	struct stat st;
@@ -110,7 +115,7 @@ static int ship_beside(struct service *s)
 		return error;
 	s->events.attached(s->events.self, arch_load(&d.control->worker_pid));
 	error = shipper_run(&s->shipper);
-	if (!error && !stops(s))
+	if (!error && !stops(s) && is_closed(s))
 		s->events.detached(s->events.self);
 	detach(s, &d);
 	return error;
@@ -131,11 +136,6 @@ static int recover_locked(struct service *s)
 	if (!error)
 		s->events.recovered(s->events.self, &result);
 	return stops(s) && error == FUR_EBUSY ? 0 : error;
-}
-
-static bool is_closed(const struct service *s)
-{
-	return arch_load(&s->file.super->state) == MEDIA_CLOSED;
 }
 
 static int recover_heap(struct service *s)

@@ -20,7 +20,7 @@
 
 struct service_events {
 	void (*attached)(void *self, uint64_t pid); /* a program has opened the heap */
-	void (*detached)(void *self);               /* it has closed the heap, or died */
+	void (*detached)(void *self);               /* it has closed the heap */
 	void (*recovered)(void *self, const struct replay_result *result);
 	struct shipper_events shipper; /* with its own `self` */
 	void *self;
