@@ -39,6 +39,16 @@ static bool stops(const struct shipper *s)
 
 /* --------------------------------------------------------------------- begin */
 
+static int take_rooms(struct shipper *s)
+{
+	s->read = malloc(FRAME_MOST_BYTES);
+	s->built = malloc(FRAME_MOST_BYTES);
+	if (s->read && s->built)
+		return 0;
+	shipper_end(s);
+	return fur_fail(FUR_ENOMEM, "no memory for frames: free some memory");
+}
+
 int shipper_begin(struct shipper *s, struct durability *d, struct heap_file *file,
         struct stream_engine *engine)
 {
@@ -53,14 +63,16 @@ int shipper_begin(struct shipper *s, struct durability *d, struct heap_file *fil
 	s->position = stream_of_page(&page);
 	s->position.node = page.term ? page.node : 0;
 	s->mark = s->position;
-	s->read = malloc(FRAME_MOST_BYTES);
-	s->built = malloc(FRAME_MOST_BYTES);
-	if (!s->read || !s->built) {
-		shipper_end(s);
-		return fur_fail(FUR_ENOMEM, "no memory for frames: free some memory");
-	}
 	writer_init(&s->writer, d->super->uuid, page.node, &s->position);
-	return 0;
+	return take_rooms(s);
+}
+
+int shipper_begin_aside(
+        struct shipper *s, struct durability *d, struct stream_engine *engine, uint64_t node)
+{
+	*s = (struct shipper){.d = d, .engine = engine, .next = ship_acked(d), .aside = true};
+	writer_init(&s->writer, d->super->uuid, node, NULL);
+	return take_rooms(s);
 }
 
 int shipper_keep_position(struct shipper *s, const struct stream_position *position)
@@ -74,7 +86,7 @@ int shipper_keep_position(struct shipper *s, const struct stream_position *posit
 	page.frame = position->frame_no;
 	page.chain = position->chain;
 	page.offset = position->offset;
-	page.durts = position->durts;
+	page.durts = position->durts ? position->durts + 1 : 0;
 	error = heap_write_ship_page(s->file, &page);
 	if (!error)
 		s->position = *position;
@@ -95,6 +107,15 @@ static void pause_for(struct shipper *s, uint64_t ns)
 	uint32_t unchanged = 0;
 	if (!stops(s))
 		(void)arch_futex_wait_for(&unchanged, 0, ns);
+}
+
+/* The engine has failed: it may work again. */
+static int forgive(struct shipper *s, int error)
+{
+	if (s->aside)
+		return error;
+	pause_for(s, PAUSE_NS);
+	return 0;
 }
 
 /* Start to become the writer.  What was under way is read in the log, or shipped again. */
@@ -128,13 +149,12 @@ static int turn(struct shipper *s, int patience_ms)
 		done = restart(s);
 	else
 		done = drive_turn(&s->writer, s->engine, s->read, patience_ms);
-	if (done < 0) /* the engine's: it may work again */
-		pause_for(s, PAUSE_NS);
 	if (done > 0)
 		s->until_ns = arch_now_ns() + PATIENCE_NS;
 	else if ((phase == WRITER_CONFIRMS || s->flying) && arch_now_ns() > s->until_ns)
 		writer_resync(&s->writer, "the log has not answered");
-	return check_writer(s);
+	const int error = done < 0 ? forgive(s, done) : 0;
+	return error ? error : check_writer(s);
 }
 
 int shipper_become_writer(struct shipper *s)
@@ -154,7 +174,7 @@ int shipper_become_writer(struct shipper *s)
 
 static void acknowledge(struct shipper *s, uint64_t durts)
 {
-	if (durts > ship_acked(s->d))
+	if (!s->aside && durts > ship_acked(s->d))
 		ship_acknowledge(s->d, durts);
 }
 
@@ -213,9 +233,9 @@ static int submit(struct shipper *s, struct frame_builder *b, uint64_t durts)
 		s->until_ns = arch_now_ns() + PATIENCE_NS;
 	s->flights[at] = (struct shipper_flight){s->writer.end.frame_no + 1, durts};
 	s->flying++;
-	if (drive_submit(&s->writer, s->engine, b))
-		pause_for(s, PAUSE_NS);
-	return check_writer(s);
+	error = drive_submit(&s->writer, s->engine, b);
+	error = error ? forgive(s, error) : 0;
+	return error ? error : check_writer(s);
 }
 
 static void copy_record(const struct shipper *s, const struct log_record *record, uint64_t from,
