@@ -55,10 +55,15 @@ using namespace ship_test; /* NOLINT */
 
 enum : uint64_t { OLD = 11, NEW = 12, THIRD = 13 };
 
-/* What the child with the old primary tells: how many updates of the workload it has made, of them
- * with the shipper, and whether the shipper's log has them all. */
+enum : uint64_t {
+	FEW = 2000
+}; /* a seed: too few updates for the position in the ship page to move */
+
+/* What the child with the old primary tells: the number of the newest small update; all durTSs
+ * below `shipped` were acknowledged, and all below `next` used. */
 struct Told {
 	uint64_t updates, shipped, next;
+	uint64_t newest; /* the small updates' number, if some are not shipped; else 0 */
 };
 
 /* The updates in a log, as its readers take them. */
@@ -118,6 +123,7 @@ protected:
 	{
 		fur::Heap heap = fur::Heap::open(path, o);
 		Attached attached(path, log);
+		durability *d = &heap.get()->durability;
 		std::thread ships([&] {
 			if (shipper_run(&attached.shipper))
 				give_up("shipper_run");
@@ -125,28 +131,75 @@ protected:
 		fur::Thread self(heap);
 		Shop *shop = shop_of(self);
 		Random random{seed};
-		mixed_work(self, shop, seed);
-		/* Sometimes all of it is replayed, sometimes the tail is far behind. */
-		attached.stop();
-		ships.join();
-		told->shipped = ship_acked(&heap.get()->durability);
-		heap.get()->durability.ship.patience_ns = 1000000;
-		for (uint64_t n = random.below(60); n > 0; n--)
+		if (seed != FEW)
+			mixed_work(self, shop, seed);
+		for (unsigned n = 0; n < 20; n++)
 			small_update(self, shop, random);
+		const uint64_t before = updates_of(self, shop);
+		auto stop = [&] {
+			while (ship_acked(d) < ring_next(d))
+				usleep(100);
+			told->shipped = ship_acked(d);
+			attached.stop();
+			ships.join();
+			d->ship.patience_ns = 1000000;
+		};
 		try {
-			if (seed % 3 == 0)
-				block_update(self, shop, 3, 150000, 77);
-			if (seed % 3 == 1)
-				bulk_update(self, shop);
-			for (uint64_t n = random.below(60); n > 0; n--)
+			if (seed % 3 == 1) {
+				bulk_update_while(self, shop, stop);
+			} else {
+				stop();
+				fresh_block(self, shop);
+			}
+			for (uint64_t n = random.below(100); n > 0; n--)
 				small_update(self, shop, random);
 		} catch (const fur::Error &e) {
 			if (e.code() != FUR_EBEHIND)
 				throw;
 		}
-		fur::read(self, [&](fur_ro *tx) { told->updates = fur_load(tx, &shop->updates); });
-		told->next = ring_next(&heap.get()->durability);
+		told->updates = updates_of(self, shop);
+		told->newest = told->updates > before ? told->updates : 0;
+		told->next = ring_next(d);
 		_exit(0);
+	}
+	static uint64_t updates_of(fur_thread *self, const Shop *shop)
+	{
+		return fur::read(self, [&](fur_ro *tx) { return fur_load(tx, &shop->updates); });
+	}
+	/* Replaces no block, so that it needs no replay. */
+	static void fresh_block(fur_thread *self, Shop *shop)
+	{
+		const std::vector<uint8_t> data(150000, 77);
+		fur::update(self, [&](fur_update *tx) {
+			void *block = fur_alloc(tx, data.size());
+			fur_write(tx, block, data.data(), data.size());
+			fur_store(tx, reinterpret_cast<void **>(&shop->cell[0]), block);
+		});
+	}
+	/* A bulk update, whose block the log has, and whose results it has not. */
+	template <class Work>
+	static void bulk_update_while(fur_thread *self, Shop *shop, Work &work)
+	{
+		struct Once {
+			Work &work;
+			bool done;
+		} once = {work, false};
+		const fur_extent all = {shop->records, 8, RECORDS};
+		fur_bulk job;
+		fur_bulk_init(&job);
+		job.map = [](void *copy, size_t, uint64_t, void *arg) {
+			auto *o = static_cast<Once *>(arg);
+			if (!o->done)
+				o->work();
+			o->done = true;
+			memset(copy, 0x55, 8);
+			return true;
+		};
+		job.arg = &once;
+		job.bytes = 8;
+		job.extents = &all;
+		job.n = 1;
+		fur::check(fur_bulk_run(self, &job, nullptr));
 	}
 	static std::string lost_of(const std::string &path)
 	{
@@ -326,16 +379,17 @@ protected:
 	/* All that it had above what the log has is in the file, once. */
 	void expect_lost(const Told &told, const rejoin_result &result)
 	{
-		EXPECT_EQ(result.kept + 1, told.shipped);
-		EXPECT_EQ(is_there(lost_), told.next > told.shipped);
+		const uint64_t first = result.kept + 1;
+		EXPECT_GE(first, told.shipped);
+		EXPECT_EQ(is_there(lost_), told.next > first);
 		if (!is_there(lost_))
 			return;
 		const Content lost = content_of(lost_);
 		EXPECT_TRUE(lost.rises);
-		EXPECT_EQ(lost.updates, told.next - told.shipped);
-		EXPECT_EQ(lost.first, told.shipped);
+		EXPECT_EQ(lost.updates, told.next - first);
+		EXPECT_EQ(lost.first, first);
 		EXPECT_EQ(lost.last, told.next - 1);
-		EXPECT_EQ(lost.newest, told.updates);
+		EXPECT_EQ(lost.newest, told.newest);
 	}
 
 	fur::Options options_;
@@ -364,7 +418,7 @@ TEST_F(Rejoin, KilledAtAnyInstant_FollowsAsIfItHadNeverBeenAhead)
 		uint64_t all, taken;
 		rejoin_result result;
 		ASSERT_EQ(rejoin_until(path_, 0, &result, &all), 0);
-		EXPECT_EQ(result.dropped, told.next - told.shipped);
+		EXPECT_EQ(result.dropped, told.next - result.kept - 1);
 		expect_lost(told, result);
 		sides += is_there(lost_) ? content_of(lost_).sides : 0;
 		Random random{seed};
@@ -403,19 +457,16 @@ TEST_F(Rejoin, TakesOverAgain)
 	for (uint64_t round = 1; round <= 4 && !HasFailure(); round++) {
 		const Told told = kill_primary(primary, round);
 		EXPECT_GT(told.updates, updates);
-		if (round == 2) /* a claim of a node that ships nothing */
-			claim(THIRD);
 		promote(other, node);
 		at_primary(other, [&](fur::Thread &self, Shop *shop) {
 			mixed_work(self, shop, round + 50);
-			updates = fur::read(
-			        self, [&](fur_ro *tx) { return fur_load(tx, &shop->updates); });
+			updates = updates_of(self, shop);
 		});
 		rejoin_result result;
 		uint64_t taken;
 		ASSERT_EQ(rejoin_until(primary, 0, &result, &taken), 0);
-		EXPECT_EQ(result.kept + 1, told.shipped);
-		EXPECT_EQ(result.dropped, told.next - told.shipped);
+		EXPECT_GE(result.kept + 1, told.shipped);
+		EXPECT_EQ(result.dropped, told.next - result.kept - 1);
 		const std::string lost = lost_of(primary);
 		dropped[lost] += result.dropped;
 		EXPECT_EQ(is_there(lost) ? content_of(lost).updates : 0, dropped[lost]);
@@ -424,6 +475,25 @@ TEST_F(Rejoin, TakesOverAgain)
 		primary.swap(other);
 		node = node == NEW ? OLD : NEW;
 	}
+}
+
+/* Before it became the primary, a third node had claimed, and shipped nothing. */
+TEST_F(Rejoin, ClaimsBeforeItsOwnDoNotCount)
+{
+	make();
+	rejoin_result result;
+	uint64_t taken;
+	(void)kill_primary(path_, 3); /* no bulk update: its results would stay in free memory */
+	claim(THIRD);
+	promote(standby_, NEW);
+	const Told told = kill_primary(standby_, FEW);
+	ASSERT_EQ(rejoin_until(path_, 0, &result, &taken), 0);
+	promote(path_, OLD);
+	ASSERT_EQ(rejoin_until(standby_, 0, &result, &taken), 0);
+	EXPECT_GE(result.kept + 1, told.shipped);
+	EXPECT_EQ(result.dropped, told.next - result.kept - 1);
+	follow_all(standby_);
+	expect_equal(path_, standby_);
 }
 
 TEST_F(Rejoin, IsRefused_WhileTheHeapIsThePrimary_AndForAnOlderCopy)
