@@ -40,9 +40,9 @@ FUR_MUST_USE int backup_for_standby(struct durability *d, const struct heap_file
         const char *path, struct media_ship *page);
 
 /* backup_copy - the same into `to`, a file for a copy, which may have no name (api/read_only.c).
- * It makes nothing durable. */
+ * It makes nothing durable.  Sets to->geometry. */
 FUR_MUST_USE int backup_copy(
-        struct durability *d, const struct heap_file *from, const struct heap_file *to);
+        struct durability *d, const struct heap_file *from, struct heap_file *to);
 
 /* backup_at_rest - copy the whole file as it is, with its log.  No process works on the heap, and
  * the caller has the right to replay: so no process begins to, and none recovers the heap.
