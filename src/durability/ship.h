@@ -113,9 +113,9 @@ static inline int ship_wait_all(struct durability *d)
 	return likely(!ship_replicates(d)) || error ? error : ship_wait(d, ring_next_acquire(d));
 }
 
-/* ship_newest - name all that this process's updates have made so far by one of them, the newest that
- * is in the stream or will be: of lineage *lineage, or *durts 0.  What the caller means must be
- * durable.
+/* ship_newest - name all that this process's updates have made so far by one of them, the newest
+ * that is in the stream or will be: of lineage *lineage, or *durts 0.  What the caller means must
+ * be durable.
  *
  *   INV-SH81  The result is not below any update whose marker was in the file before the call, and
  *             it is not below them for ever without a frame: it is an update that commits.
