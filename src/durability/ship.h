@@ -95,8 +95,9 @@ FUR_MUST_USE static inline int ship_admit(struct durability *d, uint32_t thread)
  *          those for which the heap has failed. */
 FUR_MUST_USE int ship_wait(struct durability *d, uint64_t durts);
 
-/* Do transactions of this heap return only what is acknowledged?  The caller has put its marker into
- * the file, and called the shipper, which is a full fence between that and the load of the state. */
+/* Do transactions of this heap return only what is acknowledged?  The caller has put its marker
+ * into the file, and called the shipper, which is a full fence between that and the load of the
+ * state. */
 static inline bool ship_replicates(const struct durability *d)
 {
 	return unlikely(d->ship.on) &&
