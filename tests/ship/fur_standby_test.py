@@ -273,8 +273,8 @@ def silence(place):
 
 
 def unfinished(place):
-    """A promotion that ended between its claim and its role is finished by the next fur-standby; and
-    a heap that is the primary goes on as such."""
+    """The next fur-standby finishes a promotion that ended between its claim and its role; and a heap
+    that is the primary goes on as such."""
     heap = Heap(place, "unfinished")
     path, node = heap.copy("-standby")
     value = heap.write("replicated", 20)
