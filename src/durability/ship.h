@@ -114,6 +114,15 @@ static inline int ship_wait_all(struct durability *d)
 	return likely(!ship_replicates(d)) || error ? error : ship_wait(d, ring_next_acquire(d));
 }
 
+/* ship_newest - name all that this process's updates have made so far by one of them, the newest
+ * that is in the stream or will be: of lineage *lineage, or *durts 0.  What the caller means must
+ * be durable.
+ *
+ *   INV-SH81  The result is not below any update whose marker was in the file before the call, and
+ *             it is not below them for ever without a frame: it is an update that commits.
+ * Errors:  FUR_EBEHIND: no shipper has said which lineage it is. */
+FUR_MUST_USE int ship_newest(const struct durability *d, uint64_t *lineage, uint64_t *durts);
+
 /* Call the shipper, if it sleeps: the caller has put a marker into the file. */
 void ship_call_shipper(struct durability *d);
 static inline void ship_call(struct durability *d)
@@ -134,6 +143,9 @@ void ship_begin(struct durability *d);
 void ship_close_gate(struct durability *d);
 /* Is there no marker of this durTS or a later one in the ring? */
 bool ship_drained(const struct durability *d, uint64_t durts);
+/* ship_promoted - a standby has replayed all that it has, and becomes a primary: a shipper begins
+ * behind that, also if it attaches before the heap is opened again (INV-SH82). */
+void ship_promoted(struct durability *d);
 /* ship_fence - another heap has taken over: what is not acknowledged is lost.  `acked` is exact
  * then: everything below is in the log, and nothing above. */
 void ship_fence(struct durability *d);
@@ -142,6 +154,11 @@ void ship_fence(struct durability *d);
  * Its record stays where it is until the durTS is acknowledged (INV-SH1).
  * Errors:  FUR_EBUSY, without a message: it is not written yet. */
 FUR_MUST_USE int ship_read(const struct durability *d, uint64_t durts, struct media_marker *marker);
+
+/* ship_tell - the newest update of the lineage that the log has, or 0.  The caller has stored the
+ * lineage in the control region, and tells before it lets updates in, and before it moves `acked`
+ * over the update (INV-SH81). */
+void ship_tell(struct durability *d, uint64_t durts);
 
 /* ship_acknowledge - the log has every update below this durTS (INV-SH2).
  * Orders:  the shipper's reads of the slots and records below before `acked` (release), after

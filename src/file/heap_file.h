@@ -119,6 +119,10 @@ FUR_MUST_USE int heap_check_role(const struct heap_file *file, uint32_t role);
  *         FUR_EINVAL: the ring is too short for its threads; FUR_ENOSPC, FUR_ESYS. */
 FUR_MUST_USE int heap_write_ship_page(struct heap_file *file, struct media_ship *ship);
 
+/* The same, of an open standby that becomes a primary: its image has all that it has applied, and
+ * nothing applies more (ship/promote.h). */
+FUR_MUST_USE int heap_write_promotion(struct heap_file *file, struct media_ship *ship);
+
 /* -------------------------------------------- opening and mapping (heap_file.c) */
 
 /* Open a file, check it, lock it, and map it shared.  If it is locked, fill its holes first.

@@ -51,9 +51,11 @@ struct control_ship {
 	/* The node that is to take over; 0: none.  Written by fur-ship --handover, and by the
 	 * shipper, when that has come to an end */
 	uint64_t heir;
-	/* Of the shipper's claim, and its process; for messages only */
+	/* Of the shipper's claim, and its process: for messages, and the lineage also for tokens */
 	uint64_t term, lineage, shipper_pid;
-	uint8_t gap[ARCH_PAD - 48]; /* the other line is written by updates */
+	/* For tokens: the newest update of the lineage that the log has below `acked`; 0: none */
+	uint64_t newest;
+	uint8_t gap[ARCH_PAD - 56]; /* the other line is written by updates */
 	/* A call of the shipper, which sleeps on it */
 	uint32_t calls;
 	uint32_t asleep; /* 1: the next update calls the shipper */

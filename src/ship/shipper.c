@@ -43,6 +43,16 @@ static bool stops(const struct shipper *s)
 
 /* --------------------------------------------------------------------- begin */
 
+static int take_rooms(struct shipper *s)
+{
+	s->read = malloc(FRAME_MOST_BYTES);
+	s->built = malloc(FRAME_MOST_BYTES);
+	if (s->read && s->built)
+		return 0;
+	shipper_end(s);
+	return fur_fail(FUR_ENOMEM, "no memory for frames: free some memory");
+}
+
 int shipper_begin(struct shipper *s, struct durability *d, struct heap_file *file,
         struct stream_engine *engine)
 {
@@ -57,14 +67,16 @@ int shipper_begin(struct shipper *s, struct durability *d, struct heap_file *fil
 	s->position = stream_of_page(&page);
 	s->position.node = page.term ? page.node : 0;
 	s->mark = s->position;
-	s->read = malloc(FRAME_MOST_BYTES);
-	s->built = malloc(FRAME_MOST_BYTES);
-	if (!s->read || !s->built) {
-		shipper_end(s);
-		return fur_fail(FUR_ENOMEM, "no memory for frames: free some memory");
-	}
 	writer_init(&s->writer, d->super->uuid, page.node, &s->position);
-	return 0;
+	return take_rooms(s);
+}
+
+int shipper_begin_aside(
+        struct shipper *s, struct durability *d, struct stream_engine *engine, uint64_t node)
+{
+	*s = (struct shipper){.d = d, .engine = engine, .next = ship_acked(d), .aside = true};
+	writer_init(&s->writer, d->super->uuid, node, NULL);
+	return take_rooms(s);
 }
 
 int shipper_keep_position(struct shipper *s, const struct stream_position *position)
@@ -78,7 +90,7 @@ int shipper_keep_position(struct shipper *s, const struct stream_position *posit
 	page.frame = position->frame_no;
 	page.chain = position->chain;
 	page.offset = position->offset;
-	page.durts = position->durts;
+	page.durts = position->durts ? position->durts + 1 : 0;
 	error = heap_write_ship_page(s->file, &page);
 	if (!error)
 		s->position = *position;
@@ -113,6 +125,16 @@ static void say_works(struct shipper *s)
 	if (s->troubled && s->events.works)
 		s->events.works(s->events.self);
 	s->troubled = false;
+}
+
+/* The engine has failed: it may work again. */
+static int forgive(struct shipper *s, int error)
+{
+	if (s->aside)
+		return error;
+	say_trouble(s, fur_errormsg());
+	pause_for(s, PAUSE_NS);
+	return 0;
 }
 
 /* Start to become the writer.  What was under way is read in the log, or shipped again. */
@@ -154,20 +176,17 @@ static int turn(struct shipper *s, int patience_ms)
 		done = restart(s);
 	else
 		done = drive_turn(&s->writer, s->engine, s->read, patience_ms);
-	if (done < 0) { /* the engine's: it may work again */
-		say_trouble(s, fur_errormsg());
-		pause_for(s, PAUSE_NS);
-	}
 	if (done > 0)
 		s->until_ns = arch_now_ns() + PATIENCE_NS;
 	else if ((phase == WRITER_CONFIRMS || s->flying) && arch_now_ns() > s->until_ns)
 		give_up_answer(s);
 	if (done > 0 && s->writer.phase == WRITER_SHIPS)
 		say_works(s);
-	return check_writer(s);
+	const int error = done < 0 ? forgive(s, done) : 0;
+	return error ? error : check_writer(s);
 }
 
-/* For messages only. */
+/* For messages, and the lineage for tokens (INV-SH81). */
 static void publish_claim(const struct shipper *s)
 {
 	struct control_ship *c = &s->d->control->ship;
@@ -196,8 +215,10 @@ int shipper_become_writer(struct shipper *s)
 
 static void acknowledge(struct shipper *s, uint64_t durts)
 {
-	if (durts > ship_acked(s->d))
-		ship_acknowledge(s->d, durts);
+	if (s->aside || durts <= ship_acked(s->d))
+		return;
+	ship_tell(s->d, s->writer.stream.at.durts); /* INV-SH81 */
+	ship_acknowledge(s->d, durts);
 }
 
 /* INV-SH33 */
@@ -257,11 +278,9 @@ static int submit(struct shipper *s, struct frame_builder *b, uint64_t durts)
 	s->beat_at = now + s->beat_ns;
 	s->flights[at] = (struct shipper_flight){s->writer.end.frame_no + 1, durts};
 	s->flying++;
-	if (drive_submit(&s->writer, s->engine, b)) {
-		say_trouble(s, fur_errormsg());
-		pause_for(s, PAUSE_NS);
-	}
-	return check_writer(s);
+	error = drive_submit(&s->writer, s->engine, b);
+	error = error ? forgive(s, error) : 0;
+	return error ? error : check_writer(s);
 }
 
 static void copy_record(const struct shipper *s, const struct log_record *record, uint64_t from,
@@ -461,6 +480,7 @@ static int let_updates_in(struct shipper *s)
 	/* A heap that is opened has replayed all that it had: durTSs may have been left out. */
 	if (ship_acked(s->d) > s->next)
 		s->next = ship_acked(s->d);
+	ship_tell(s->d, s->writer.stream.at.durts);
 	ship_begin(s->d);
 	return 0;
 }

@@ -65,6 +65,8 @@ struct shipper {
 		uint64_t frame_no, durts;
 	} flights[SHIPPER_FLIGHTS];
 	unsigned first, flying;
+	/* Into a file for people: acknowledges nothing, and gives up when the engine fails. */
+	bool aside;
 	uint8_t *read, *built; /* FRAME_MOST_BYTES each */
 };
 
@@ -74,6 +76,10 @@ struct shipper {
  * Errors: FUR_EINVAL: the heap has another role; FUR_ECORRUPT; FUR_ENOMEM. */
 FUR_MUST_USE int shipper_begin(struct shipper *s, struct durability *d, struct heap_file *file,
         struct stream_engine *engine);
+/* shipper_begin_aside - for shipper_ship() alone, of updates that the stream lacks, into another
+ * log, of which the caller has no position.  They stay unacknowledged.  Errors: FUR_ENOMEM. */
+FUR_MUST_USE int shipper_begin_aside(
+        struct shipper *s, struct durability *d, struct stream_engine *engine, uint64_t node);
 void shipper_end(struct shipper *s);
 
 /* shipper_keep_position - write the position to the ship page (INV-SH35); durable before return.
@@ -102,7 +108,7 @@ FUR_MUST_USE int shipper_become_writer(struct shipper *s);
 
 /* shipper_ship - ship the updates of [s->next, end) for which keep(arg, durts) is true, and return
  * when the log has them.  The stream's writer calls it, while no process works on the heap.
- * Errors: FUR_EFENCED, FUR_ECORRUPT; FUR_EBUSY if it was stopped. */
+ * Errors: FUR_EFENCED, FUR_ECORRUPT; FUR_EBUSY if it was stopped; aside, those of the engine. */
 FUR_MUST_USE int shipper_ship(
         struct shipper *s, uint64_t end, bool (*keep)(void *arg, uint64_t durts), void *arg);
 
