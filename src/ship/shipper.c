@@ -59,7 +59,11 @@ int shipper_begin(struct shipper *s, struct durability *d, struct heap_file *fil
 	if (page.role != MEDIA_PRIMARY)
 		return fur_fail(FUR_EINVAL, "the heap's updates are not shipped: make it a "
 		                            "primary, with fur-ship --init");
-	*s = (struct shipper){.d = d, .file = file, .engine = engine, .next = ship_acked(d)};
+	*s = (struct shipper){.d = d,
+	        .file = file,
+	        .engine = engine,
+	        .next = ship_acked(d),
+	        .patience_ns = PATIENCE_NS};
 	s->position = stream_of_page(&page);
 	s->position.node = page.term ? page.node : 0;
 	s->mark = s->position;
@@ -70,7 +74,11 @@ int shipper_begin(struct shipper *s, struct durability *d, struct heap_file *fil
 int shipper_begin_aside(
         struct shipper *s, struct durability *d, struct stream_engine *engine, uint64_t node)
 {
-	*s = (struct shipper){.d = d, .engine = engine, .next = ship_acked(d), .aside = true};
+	*s = (struct shipper){.d = d,
+	        .engine = engine,
+	        .next = ship_acked(d),
+	        .patience_ns = PATIENCE_NS,
+	        .aside = true};
 	writer_init(&s->writer, d->super->uuid, node, NULL);
 	return take_rooms(s);
 }
@@ -126,7 +134,7 @@ static int restart(struct shipper *s)
 		return fur_fail(FUR_ESYS, "no random number for a claim: try again");
 	s->first = s->flying = 0;
 	s->next = ship_acked(s->d);
-	s->until_ns = arch_now_ns() + PATIENCE_NS;
+	s->until_ns = arch_now_ns() + s->patience_ns;
 	return drive_restart(&s->writer, s->engine, nonce, 0);
 }
 
@@ -150,7 +158,7 @@ static int turn(struct shipper *s, int patience_ms)
 	else
 		done = drive_turn(&s->writer, s->engine, s->read, patience_ms);
 	if (done > 0)
-		s->until_ns = arch_now_ns() + PATIENCE_NS;
+		s->until_ns = arch_now_ns() + s->patience_ns;
 	else if ((phase == WRITER_CONFIRMS || s->flying) && arch_now_ns() > s->until_ns)
 		writer_resync(&s->writer, "the log has not answered");
 	const int error = done < 0 ? forgive(s, done) : 0;
@@ -230,7 +238,7 @@ static int submit(struct shipper *s, struct frame_builder *b, uint64_t durts)
 		return error;
 	const unsigned at = (s->first + s->flying) % SHIPPER_FLIGHTS;
 	if (!s->flying)
-		s->until_ns = arch_now_ns() + PATIENCE_NS;
+		s->until_ns = arch_now_ns() + s->patience_ns;
 	s->flights[at] = (struct shipper_flight){s->writer.end.frame_no + 1, durts};
 	s->flying++;
 	error = drive_submit(&s->writer, s->engine, b);

@@ -30,10 +30,11 @@ struct shipper {
 	struct heap_file *file;
 	struct stream_engine *engine;
 	struct writer writer;
-	uint32_t stopping; /* 1: shipper_run() returns; then ship_call_shipper() */
-	uint32_t opened;   /* control->opened when updates were last let in */
-	uint64_t next;     /* the first durTS that is in no frame */
-	uint64_t until_ns; /* when the wait for an answer ends in doubt */
+	uint32_t stopping;              /* 1: shipper_run() returns; then ship_call_shipper() */
+	uint32_t opened;                /* control->opened when updates were last let in */
+	uint64_t next;                  /* the first durTS that is in no frame */
+	uint64_t patience_ns, until_ns; /* how long, and until when, it waits for an answer before
+	                                 * it is in doubt */
 	/* Where a recovery begins to read the stream, as the ship page has it; and where it will
 	 * begin, once every update before that is replayed (INV-SH35) */
 	struct stream_position position, mark;

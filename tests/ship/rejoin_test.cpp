@@ -509,7 +509,7 @@ TEST_F(Rejoin, IsRefused_WhileTheHeapIsThePrimary_AndForAnOlderCopy)
 		        << fur_errormsg();
 		return error;
 	};
-	/* Nobody has written. */
+	/* The log is empty. */
 	EXPECT_EQ(rejoin("it is the primary"), FUR_EINVAL);
 	/* Another node, and never this one. */
 	claim(THIRD);
