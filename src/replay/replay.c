@@ -510,14 +510,22 @@ int replay_check_closed(const struct durability *d)
 	return 0;
 }
 
+int replay_may_recover(const struct durability *d)
+{
+	if (d->ship.on && d->words->state != MEDIA_CLOSED) /* INV-SH4 */
+		return fur_fail(FUR_EBUSY,
+		        "the heap's updates are shipped, and the program that had it open has "
+		        "ended: fur-ship recovers it, together with the shipping log");
+	return 0;
+}
+
 int replay_unless_closed(struct durability *d, struct replay_result *result, bool *recovered)
 {
 	memset(result, 0, sizeof *result);
 	*recovered = d->words->state != MEDIA_CLOSED;
-	if (*recovered && d->ship.on) /* INV-SH4 */
-		return fur_fail(FUR_EBUSY,
-		        "the heap's updates are shipped, and the program that had it open has "
-		        "ended: fur-ship recovers it, together with the shipping log");
+	const int error = replay_may_recover(d);
+	if (error)
+		return error;
 	return *recovered ? replay_recover(d, result) : replay_check_closed(d);
 }
 

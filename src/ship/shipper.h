@@ -25,16 +25,38 @@
 /* Frames that are under way: updates gather meanwhile, so that frames grow with the load. */
 enum { SHIPPER_FLIGHTS = 4 };
 
+/* What the shipper tells its program; each may be NULL. */
+struct shipper_events {
+	/* The log has failed, and the shipper tries again; it works again */
+	void (*troubled)(void *self, const char *why);
+	void (*works)(void *self);
+	/* No update begins, because this node is to take over; it has not done so in time, and
+	 * updates begin again */
+	void (*hands_over)(void *self, uint64_t node);
+	void (*keeps)(void *self, uint64_t node);
+	void *self;
+};
+
+/* How long a handover may take before updates begin again. */
+enum { SHIPPER_HANDOVER_MS = 10000 };
+
 struct shipper {
 	struct durability *d; /* attached to the heap's file, beside its worker */
 	struct heap_file *file;
 	struct stream_engine *engine;
 	struct writer writer;
-	uint32_t stopping;              /* 1: shipper_run() returns; then ship_call_shipper() */
-	uint32_t opened;                /* control->opened when updates were last let in */
-	uint64_t next;                  /* the first durTS that is in no frame */
-	uint64_t patience_ns, until_ns; /* how long, and until when, it waits for an answer before
-	                                 * it is in doubt */
+	uint32_t stopping; /* 1: shipper_run() returns; then ship_call_shipper() */
+	uint32_t opened;   /* control->opened when updates were last let in */
+	uint64_t next;     /* the first durTS that is in no frame */
+	/* How long, and until when, it waits for an answer before it is in doubt */
+	uint64_t patience_ns, until_ns;
+	struct shipper_events events;
+	bool troubled;
+	/* When nothing was shipped for this long: a frame that says that the writer lives.  0: none */
+	uint64_t beat_ns, beat_at;
+	/* Handover: to this node, or 0; until when; it has been asked */
+	uint64_t heir, heir_until, usual_beat_ns;
+	bool heir_asked;
 	/* Where a recovery begins to read the stream, as the ship page has it; and where it will
 	 * begin, once every update before that is replayed (INV-SH35) */
 	struct stream_position position, mark;
@@ -70,6 +92,14 @@ FUR_MUST_USE int shipper_keep_position(struct shipper *s, const struct stream_po
  *         worker has it open.  FUR_ECORRUPT: the log is not what it was, with what to do.  Failures
  *         of the engine are tried again. */
 FUR_MUST_USE int shipper_run(struct shipper *s);
+
+/* shipper_hand_over - ask the shipper that runs beside the heap, perhaps in another process, to let
+ * the node take over: no update begins any more; what has been stored is shipped; a frame names the
+ * node; and its claim fences this heap (CONTROL_FENCED).  All that a transaction has returned is in
+ * the log then.  If the node does not claim within SHIPPER_HANDOVER_MS, updates begin again, and
+ * control->ship.heir is 0.
+ * Errors: FUR_EBUSY: another handover is under way. */
+FUR_MUST_USE int shipper_hand_over(struct durability *d, uint64_t node);
 
 /* shipper_become_writer - the same, up to the moment when the first frame could be shipped: then
  * writer.acked_durts is the durTS of the stream's last update.  Returns 0 also if it was stopped:
