@@ -59,11 +59,11 @@ struct Root {
 	void *block;
 };
 
-/* Of each thread: the number of the newest update that it has begun, and that has returned; and
- * what the first other one has returned. */
+/* Of each thread: the number of the newest update before the run; of the newest that it has begun,
+ * and that has returned; and what the first other one has returned. */
 struct Told {
 	struct {
-		uint64_t begun, returned;
+		uint64_t from, begun, returned;
 		int64_t error;
 	} of[THREADS];
 };
@@ -145,6 +145,26 @@ void work(const std::string &path, Told *told)
 
 struct Verdict {
 	uint64_t lost = 0, twice = 0;
+	/* Updates that had returned in the run; of those that had begun and not returned, how many
+	 * are there, and how many are not */
+	uint64_t returned = 0, there = 0, gone = 0;
+	void add(const Verdict &v)
+	{
+		lost += v.lost;
+		twice += v.twice;
+		returned += v.returned;
+		there += v.there;
+		gone += v.gone;
+	}
+	void print(uint64_t runs) const
+	{
+		printf("%" PRIu64 " updates had returned; of those that had not, %" PRIu64
+		       " were there, %" PRIu64 " were not\n",
+		        returned, there, gone);
+		printf("%" PRIu64 " runs, %" PRIu64 " lost, %" PRIu64 " twice\n", runs, lost,
+		        twice);
+		fflush(stdout);
+	}
 };
 
 void look_at_thread(fur_ro *tx, const Root *root, unsigned t, const Told *told, Verdict *v)
@@ -155,6 +175,9 @@ void look_at_thread(fur_ro *tx, const Root *root, unsigned t, const Told *told, 
 	v->twice += n > of.begun ? n - of.begun : 0;
 	/* FUR_EFENCED says that the log has nothing of it. */
 	v->twice += of.error == FUR_EFENCED && n > of.returned;
+	v->returned += of.returned - of.from;
+	v->there += of.begun > of.returned && n == of.begun;
+	v->gone += of.begun > of.returned && n == of.returned;
 	for (uint64_t k = n > CELLS ? n - CELLS + 1 : 1; k <= n; k++)
 		v->lost += fur_load(tx, &root->of[t].cell[k % CELLS]) != k;
 }
@@ -179,7 +202,7 @@ Verdict look(const std::string &path, Told *told)
 		v.lost += all > sum ? all - sum : 0;
 		v.twice += sum > all ? sum - all : 0;
 		for (unsigned t = 0; t < THREADS; t++)
-			told->of[t] = {newest[t], newest[t], 0};
+			told->of[t] = {newest[t], newest[t], newest[t], 0};
 	}
 	heap.close();
 	return v;
@@ -530,11 +553,8 @@ Verdict run_all(const Settings &s)
 		}
 		const Verdict v = cluster->run();
 		if (s.verbose || v.lost || v.twice)
-			printf("run %" PRIu64 ": %" PRIu64 " lost, %" PRIu64 " twice\n", run,
-			        v.lost, v.twice);
-		fflush(stdout);
-		all.lost += v.lost;
-		all.twice += v.twice;
+			v.print(1);
+		all.add(v);
 	}
 	return all;
 }
@@ -546,8 +566,7 @@ int main(int argc, char **argv)
 	const Settings s = settings_of(argc, argv);
 	try {
 		const Verdict v = run_all(s);
-		printf("%" PRIu64 " runs, %" PRIu64 " lost, %" PRIu64 " twice\n", s.runs, v.lost,
-		        v.twice);
+		v.print(s.runs);
 		return v.lost || v.twice;
 	} catch (const std::exception &e) {
 		fprintf(stderr, "failover: %s\n", e.what());
