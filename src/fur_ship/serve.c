@@ -205,11 +205,13 @@ static int check_role(const struct service *s)
 	if (error)
 		return error;
 	if (page.role == MEDIA_STANDBY)
-		return fur_fail(FUR_EINVAL, "the heap is a standby, and ships nothing: let it follow "
-		                            "its primary, with fur-standby");
+		return fur_fail(FUR_EINVAL,
+		        "the heap is a standby, and ships nothing: let it follow "
+		        "its primary, with fur-standby");
 	if (page.role != MEDIA_PRIMARY)
-		return fur_fail(FUR_EINVAL, "the heap's updates are not shipped: make it a primary, "
-		                            "with fur-ship --init HEAP --log NAME");
+		return fur_fail(FUR_EINVAL,
+		        "the heap's updates are not shipped: make it a primary, "
+		        "with fur-ship --init HEAP --log NAME");
 	return 0;
 }
 

@@ -52,7 +52,8 @@ struct shipper {
 	uint64_t patience_ns, until_ns;
 	struct shipper_events events;
 	bool troubled;
-	/* When nothing was shipped for this long: a frame that says that the writer lives.  0: none */
+	/* When nothing was shipped for this long: a frame that says that the writer lives.  0:
+	 * none */
 	uint64_t beat_ns, beat_at;
 	/* Handover: to this node, or 0; until when; it has been asked */
 	uint64_t heir, heir_until, usual_beat_ns;

@@ -355,7 +355,7 @@ protected:
 					add(self, root);
 					fur_token token;
 					fur::check(fur_get_token(self, &token));
-					/* A reader takes `returned` first: the token is no older. */
+					/* A reader takes `returned` first. */
 					arch_store(&shared->token.durts, token.durts);
 					arch_store(&shared->token.lineage, token.lineage);
 					arch_store_release(&shared->returned, k + 1);
