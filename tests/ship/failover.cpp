@@ -7,10 +7,10 @@
  * In each run threads of a program update a primary, in a heap with FUR_ACK_REPLICATED, beside
  * fur-ship and two fur-standby.  Program and fur-ship are killed at any instant, fur-ship perhaps
  * before that as well, and a standby.  One standby takes over.  The program's threads have told, in
- * memory that outlives it, which update each has begun, and which has returned; the new primary must
- * have all of the second, and none but of the first.  The old primary becomes a standby.  When both
- * standbys have read the log to its end, they equal the new primary, in every byte that is in use.
- * Then the next run begins.
+ * memory that outlives it, which update each has begun, and which has returned: the new primary
+ * must have all of the second, and none but of the first.  The old primary becomes a standby.  When
+ * both standbys have read the log to its end, they equal the new primary, in every byte that is in
+ * use.  Then the next run begins.
  */
 #include "../../tools/common/random.hpp"
 #include "image.hpp"
@@ -447,6 +447,15 @@ private:
 			usleep(static_cast<unsigned>(random_.below(5000)));
 		end(second);
 	}
+	void promote(unsigned node) const
+	{
+		const std::string says = name_ + "-command";
+		if (status_of(
+		            start({program("src/fur_standby/fur-standby"), "--promote", heap(node)},
+		                    says),
+		            0) != 0)
+			give_up("%s%s", content_of(says).c_str(), content_of(output(node)).c_str());
+	}
 	/* Returns the new primary. */
 	unsigned take_over(bool by_silence)
 	{
@@ -455,7 +464,7 @@ private:
 		unsigned promoted = NODES;
 		if (!by_silence) {
 			await("a standby", [&] { return follows(chosen); });
-			must({program("src/fur_standby/fur-standby"), "--promote", heap(chosen)});
+			promote(chosen);
 		}
 		await("the promotion", [&] {
 			for (unsigned node = 0; node < NODES; node++)
