@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Does a thread have a transaction open? */
+/* Does a thread have a transaction open, or is there a follower? */
 static bool heap_in_use(struct fur_heap *heap)
 {
 	/* In a child of fork() no thread uses the copy (INV-K1), and the mutex may stay locked
@@ -21,7 +21,9 @@ static bool heap_in_use(struct fur_heap *heap)
 		heap_disown(heap);
 	if (engine_forked(&heap->engine))
 		return false;
-	bool used = false;
+	pthread_mutex_lock(&heap->standby.mutex);
+	bool used = heap->standby.follower != NULL;
+	pthread_mutex_unlock(&heap->standby.mutex);
 	pthread_mutex_lock(&heap->registering);
 	for (uint64_t i = 0; !used && i < heap->durability.limit; i++)
 		used = thread_has_open(&heap->threads[i]);
@@ -64,8 +66,8 @@ static int close_heap(struct fur_heap *heap)
 		        "fur_close: this heap is not open: it was closed before, or is no heap");
 	if (error)
 		return fur_fail(error,
-		        "a thread has a transaction open on this heap, or a snapshot of it is "
-		        "open: end it, then close; "
+		        "a thread has a transaction open on this heap, a snapshot of it is open, "
+		        "or it has a follower: end it, then close; "
 		        "fur_thread_abandon() ends one that was left by return or longjmp");
 	if (!engine_forked(&heap->engine))
 		error = replay_rest(&heap->durability);

@@ -42,6 +42,7 @@ int heap_new(struct heap_file *file, struct fur_heap **out)
 	/* libfur never destroys it: in a child of fork(), a thread that the child does not have may
 	 * hold it (INV-K2). */
 	pthread_mutex_init(&heap->polling, NULL);
+	pthread_mutex_init(&heap->standby.mutex, NULL);
 	heap->owner = getpid();
 	*out = heap;
 	return 0;

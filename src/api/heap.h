@@ -41,6 +41,21 @@ struct grower {
 	uint32_t stopping;
 };
 
+/* Of a standby: how far this process's follower has applied the stream, and who waits for it
+ * (src/ship/standby.c).  All zero before it has begun; it stays when it has ended. */
+struct standby {
+	/* Protects all of this.  libfur never destroys it, as `polling` */
+	pthread_mutex_t mutex;
+	/* Event: what is here, or in the follower's state, has changed */
+	uint32_t moved ARCH_PADDED;
+	struct fur_follower *follower; /* or NULL */
+	bool known;                    /* the next words are set */
+	uint64_t lineage, durts;       /* as in struct follow_view */
+	struct {
+		uint64_t lineage, durts;
+	} ended[8];
+};
+
 /* fur_thread.state: of a place in fur_heap.threads. */
 enum thread_state { THREAD_FREE, THREAD_REGISTERED };
 
@@ -55,6 +70,7 @@ struct fur_heap {
 	struct page_limit page_limit;
 	struct event_log log;
 	struct grower grower;
+	struct standby standby;
 	pthread_mutex_t polling; /* lets one thread at a time call active_poll() */
 	struct fur_info info;
 	bool store_watch; /* FUR_DEBUG_PLAIN_STORES (plain_stores.c) */

@@ -27,9 +27,14 @@ static void upgrade_heap(struct durability *d)
 static int start_working(struct fur_heap *heap, struct replay_result *replayed)
 {
 	struct durability *d = &heap->durability;
+	/* Before the lock: fur-ship and fur-replayer would take the log of a heap that we refuse for
+	 * one that a living process writes. */
+	int error = replay_may_recover(d);
+	if (error)
+		return error;
 	/* Take this lock under the right to replay, and keep that right until the last process's
 	 * log is replayed: see replay_if_working() in serve.c. */
-	int error = heap_lock_file(heap->file.fd, HEAP_LOCK_WORKING);
+	error = heap_lock_file(heap->file.fd, HEAP_LOCK_WORKING);
 	if (error)
 		return error;
 	error = replay_unless_closed(d, replayed, &heap->info.recovered);

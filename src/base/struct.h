@@ -11,13 +11,16 @@
 #define FUR_STRUCT_H
 
 #include <fur.h>
+#include <fur_ship.h>
 
 /* Their sizes in the first release, the shortest that a program can have.  They never change. */
 enum {
 	FUR_OPTIONS_LEAST_BYTES = 104,
 	FUR_INFO_LEAST_BYTES = 408,
 	FUR_STATS_LEAST_BYTES = 248,
-	FUR_RUN_LEAST_BYTES = 24
+	FUR_RUN_LEAST_BYTES = 24,
+	FUR_FOLLOW_OPTIONS_LEAST_BYTES = 40,
+	FUR_FOLLOW_STATE_LEAST_BYTES = 360
 };
 _Static_assert(
         FUR_OPTIONS_LEAST_BYTES == offsetof(struct fur_options, dram_bytes) + sizeof(uint64_t),
@@ -29,6 +32,8 @@ _Static_assert(
         "INV-G1");
 
 _Static_assert(FUR_RUN_LEAST_BYTES == sizeof(struct fur_run), "INV-G1");
+_Static_assert(FUR_FOLLOW_OPTIONS_LEAST_BYTES == sizeof(struct fur_follow_options), "INV-G1");
+_Static_assert(FUR_FOLLOW_STATE_LEAST_BYTES == sizeof(struct fur_follow_state), "INV-G1");
 
 /* A caller's struct: its name, for messages; its address; the shortest size it may have. */
 struct fur_struct {

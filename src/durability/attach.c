@@ -10,17 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int attach_ship_page(struct durability *d, const struct fur_options *options)
+int durability_read_role(struct durability *d)
 {
 	struct media_ship ship;
 	const int error = heap_read_ship_page(d->super, d->words, &ship);
 	if (error)
 		return error;
-	d->ship = (struct shipping){.on = ship.role == MEDIA_PRIMARY,
-	        .follows = ship.role == MEDIA_STANDBY,
-	        .replicates = options->ack == FUR_ACK_REPLICATED,
-	        .patience_ns = UINT64_C(1000000) * options->ack_patience_ms};
+	d->ship.on = ship.role == MEDIA_PRIMARY;
+	d->ship.follows = ship.role == MEDIA_STANDBY;
 	return 0;
+}
+
+static int attach_ship_page(struct durability *d, const struct fur_options *options)
+{
+	d->ship = (struct shipping){.replicates = options->ack == FUR_ACK_REPLICATED,
+	        .patience_ns = UINT64_C(1000000) * options->ack_patience_ms};
+	return durability_read_role(d);
 }
 
 int durability_attach(struct durability *d, const struct heap_file *file,

@@ -303,6 +303,9 @@ struct heap_file;
 FUR_MUST_USE int durability_attach(struct durability *d, const struct heap_file *file,
         const struct fur_options *options, char *reason, size_t reason_bytes);
 void durability_detach(struct durability *d);
+/* Read the heap's role from its ship page, as durability_attach() does: it may have got another one
+ * while no process had it open.  Errors: FUR_ECORRUPT; the role is as it was. */
+FUR_MUST_USE int durability_read_role(struct durability *d);
 
 /* Mark the heap in the file as open (MEDIA_OPEN) or closed; durable before return (INV-F4).
  * Errors: FUR_EIO. */

@@ -49,6 +49,9 @@ static int fail_behind(const struct durability *d)
 		return fur_fail(FUR_EBEHIND,
 		        "the heap's updates are shipped, and no process ships them: start "
 		        "fur-ship, and try again");
+	if (arch_load32(&d->control->ship.state) == CONTROL_HANDS_OVER)
+		return fur_fail(FUR_EBEHIND,
+		        "the heap is being handed over to another node: try again, there or here");
 	return fur_fail(FUR_EBEHIND,
 	        "the shipping log acknowledges nothing: see whether fur-ship runs and reaches it, "
 	        "and try again");
@@ -96,6 +99,26 @@ void ship_fence(struct durability *d)
 	change_state(d, CONTROL_FENCED);
 }
 
+void ship_close_gate(struct durability *d)
+{
+	change_state(d, CONTROL_HANDS_OVER);
+	/* Full fence: orders the state before the caller's loads of the ring.  An update stores its
+	 * marker, has a full fence in ship_call(), and loads the state: so we find its marker, or it
+	 * finds the state and waits for the log.  Without the fence neither might see the other, and
+	 * the update would return without being shipped. */
+	arch_fence();
+}
+
+bool ship_drained(const struct durability *d, uint64_t durts)
+{
+	/* The whole ring: late updates, whose markers are not in the file yet, may have drawn most of
+	 * the slots below a marker. */
+	for (uint64_t k = 0; k < d->super->ring_slots; k++)
+		if (arch_load_acquire(&durability_marker(d, durts + k)->durts) == durts + k)
+			return false;
+	return true;
+}
+
 int ship_read(const struct durability *d, uint64_t durts, struct media_marker *marker)
 {
 	const struct media_file file = durability_file(d);
@@ -106,6 +129,32 @@ int ship_read(const struct durability *d, uint64_t durts, struct media_marker *m
 	*marker = log_read_marker(&file, durts);
 	/* Where commits write by system calls, it may be half written. */
 	return log_marker_valid(&file, marker, durts) ? 0 : FUR_EBUSY;
+}
+
+void ship_tell(struct durability *d, uint64_t durts)
+{
+	/* Release: after the lineage, and in the order of our calls. */
+	arch_store_release(&d->control->ship.newest, durts);
+}
+
+int ship_newest(const struct durability *d, uint64_t *lineage, uint64_t *durts)
+{
+	const struct control_ship *c = &d->control->ship;
+	struct media_marker marker;
+	/* Acquire: orders this load before those below; pairs with the release in change_state(). */
+	if (arch_load32_acquire(&c->state) == CONTROL_SHIPS_NOT)
+		return fail_behind(d);
+	*lineage = arch_load(&c->lineage);
+	/* No slot from `acked` on is used again (INV-SH1), and `acked` is loaded before each.  What
+	 * has no marker yet is not durable, and the caller does not mean it. */
+	for (uint64_t at = ring_next_acquire(d); at > ship_acked(d); at--)
+		if (ship_read(d, at - 1, &marker) == 0 && log_marker_commits(&marker)) {
+			*durts = at - 1;
+			return 0;
+		}
+	/* Acquire: after `acked`, which the shipper has moved after it has told this (INV-SH81). */
+	*durts = arch_load_acquire(&c->newest);
+	return 0;
 }
 
 void ship_acknowledge(struct durability *d, uint64_t durts)

@@ -19,6 +19,8 @@
  *            fail-over takes back.
  *   INV-SH4  libfur does not recover such a heap: the log may have updates that the heap's file has
  *            lost, and a recovery without them would give their durTSs up.
+ *            While the heap is handed over to another one on purpose, this holds for every heap: so
+ *            no transaction returns what the other one lacks (ship_close_gate()).
  *   INV-SH5  An update begins only while a quarter of the ring, and of its thread's log, is free.
  *            So the updates that have begun find room without an acknowledgement, unless they are
  *            large, and when the log is slow updates wait where they block no other thread.
@@ -93,10 +95,12 @@ FUR_MUST_USE static inline int ship_admit(struct durability *d, uint32_t thread)
  *          those for which the heap has failed. */
 FUR_MUST_USE int ship_wait(struct durability *d, uint64_t durts);
 
-/* Do transactions of this heap return only what is acknowledged? */
+/* Do transactions of this heap return only what is acknowledged?  The caller has put its marker into
+ * the file, and called the shipper, which is a full fence between that and the load of the state. */
 static inline bool ship_replicates(const struct durability *d)
 {
-	return unlikely(d->ship.on) && d->ship.replicates;
+	return unlikely(d->ship.on) &&
+	       (d->ship.replicates || arch_load32(&d->control->ship.state) > CONTROL_SHIPS);
 }
 
 /* ship_wait_all - for a transaction that has waited for D: return when all that it can
@@ -108,6 +112,15 @@ static inline int ship_wait_all(struct durability *d)
 	/* Acquire: after the waits for D. */
 	return likely(!ship_replicates(d)) || error ? error : ship_wait(d, ring_next_acquire(d));
 }
+
+/* ship_newest - name all that this process's updates have made so far by one of them, the newest that
+ * is in the stream or will be: of lineage *lineage, or *durts 0.  What the caller means must be
+ * durable.
+ *
+ *   INV-SH81  The result is not below any update whose marker was in the file before the call, and
+ *             it is not below them for ever without a frame: it is an update that commits.
+ * Errors:  FUR_EBEHIND: no shipper has said which lineage it is. */
+FUR_MUST_USE int ship_newest(const struct durability *d, uint64_t *lineage, uint64_t *durts);
 
 /* Call the shipper, if it sleeps: the caller has put a marker into the file. */
 void ship_call_shipper(struct durability *d);
@@ -123,6 +136,12 @@ static inline void ship_call(struct durability *d)
 
 /* ship_begin - a shipper is there: updates may begin.  Called for each opening of the heap. */
 void ship_begin(struct durability *d);
+/* ship_close_gate - let no update begin, until ship_begin().  Those that have begun go on, and
+ * return when they are acknowledged (INV-SH3).  So do all others whose marker the caller does not
+ * find in the ring after this call. */
+void ship_close_gate(struct durability *d);
+/* Is there no marker of this durTS or a later one in the ring? */
+bool ship_drained(const struct durability *d, uint64_t durts);
 /* ship_fence - another heap has taken over: what is not acknowledged is lost.  `acked` is exact
  * then: everything below is in the log, and nothing above. */
 void ship_fence(struct durability *d);
@@ -131,6 +150,11 @@ void ship_fence(struct durability *d);
  * Its record stays where it is until the durTS is acknowledged (INV-SH1).
  * Errors:  FUR_EBUSY, without a message: it is not written yet. */
 FUR_MUST_USE int ship_read(const struct durability *d, uint64_t durts, struct media_marker *marker);
+
+/* ship_tell - the newest update of the lineage that the log has, or 0.  The caller has stored the
+ * lineage in the control region, and tells before it lets updates in, and before it moves `acked`
+ * over the update (INV-SH81). */
+void ship_tell(struct durability *d, uint64_t durts);
 
 /* ship_acknowledge - the log has every update below this durTS (INV-SH2).
  * Orders:  the shipper's reads of the slots and records below before `acked` (release), after

@@ -108,12 +108,20 @@ struct media_ship;
 FUR_MUST_USE int heap_read_ship_page(
         const struct media_super *super, const struct media_super *words, struct media_ship *ship);
 
+/* May the heap get this role (enum media_role)?  Errors: FUR_EVERSION, FUR_EBUSY, FUR_EINVAL, as
+ * heap_write_ship_page(). */
+FUR_MUST_USE int heap_check_role(const struct heap_file *file, uint32_t role);
+
 /* Write the ship page, durably; completes sequence and checksum.  The caller
  * has the worker's lock, or ships for the worker.  The first page makes the file one that older
  * libraries refuse.  Sets file->geometry.
  * Errors: FUR_EVERSION (version 1); FUR_EBUSY: the role changes, and the heap is not closed;
  *         FUR_EINVAL: the ring is too short for its threads; FUR_ENOSPC, FUR_ESYS. */
 FUR_MUST_USE int heap_write_ship_page(struct heap_file *file, struct media_ship *ship);
+
+/* The same, of an open standby that becomes a primary: its image has all that it has applied, and
+ * nothing applies more (ship/promote.h). */
+FUR_MUST_USE int heap_write_promotion(struct heap_file *file, struct media_ship *ship);
 
 /* -------------------------------------------- opening and mapping (heap_file.c) */
 

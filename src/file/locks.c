@@ -16,7 +16,7 @@
 
 static int lock_call(int fd, int command, short type, enum heap_lock byte, struct flock *lock)
 {
-	FUR_ASSERT(byte >= HEAP_LOCK_WORKER && byte <= HEAP_LOCK_LAB);
+	FUR_ASSERT(byte >= HEAP_LOCK_WORKER && byte <= HEAP_LOCK_SHIP);
 	*lock = (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
 	int failed;
 	/* On a network file system, or with FUSE, also the calls that do not wait for the lock.
@@ -104,6 +104,9 @@ static int fail_locked(int fd, enum heap_lock byte)
 	if (byte == HEAP_LOCK_REPLAYER)
 		return fur_fail(FUR_EBUSY,
 		        "a replayer serves this heap already: one is enough, stop that first");
+	if (byte == HEAP_LOCK_SHIP)
+		return fur_fail(FUR_EBUSY,
+		        "a fur-ship serves this heap already: one is enough, stop that first");
 	return fur_fail(FUR_EBUSY, "the heap is open in another process, or twice in this one: "
 	                           "close it there first");
 }

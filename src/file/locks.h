@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * locks.h - locks on four bytes of a heap file (open file description locks, fcntl(2)).  The kernel
+ * locks.h - locks on bytes of a heap file (open file description locks, fcntl(2)).  The kernel
  * releases them whenever their process dies:
  *
  *     HEAP_LOCK_WORKER     held by the process that works on the heap, while it has the heap open
@@ -11,8 +11,10 @@
  *                          and recovers, while it has the right to replay.  So a replayer that has
  *                          that right and sees this lock held may replay the log as a living
  *                          process writes it
+ *     HEAP_LOCK_SHIP       held by the fur-ship of a heap, as long as it runs, and by those who give
+ *                          the heap another role
  *
- * The next byte, HEAP_LOCK_LAB, is for programs of lab/: libfur never looks at it.
+ * Another byte, HEAP_LOCK_LAB, is for programs of lab/: libfur never looks at it.
  *
  * These are write locks.  A process that may only read the file can take read locks on it, and a
  * read lock makes the kernel refuse every write lock.  So a read lock is no sign of a living worker
@@ -30,7 +32,8 @@ enum heap_lock {
 	HEAP_LOCK_REPLAYER = 1,
 	HEAP_LOCK_REPLAY = 2,
 	HEAP_LOCK_WORKING = 3,
-	HEAP_LOCK_LAB = 4
+	HEAP_LOCK_LAB = 4,
+	HEAP_LOCK_SHIP = 5
 };
 
 /* Take a byte's lock, or tell in the message who has it; HEAP_LOCK_NONE: do nothing.  Waits up to

@@ -21,16 +21,11 @@ int heap_read_ship_page(
 /* INV-SH5: an update in each thread fits beside what is not acknowledged. */
 enum { LEAST_SLOTS_OF_THREAD = 8 };
 
-static int check_role(const struct heap_file *file, enum media_role role)
+static int check_geometry(const struct media_super *s, uint32_t role)
 {
-	const struct media_super *s = &file->geometry;
 	if (s->version < 2)
 		return fur_fail(FUR_EVERSION,
 		        "a heap of version 1 cannot be shipped: copy its contents to a new heap");
-	/* Only a closed heap's image has all that the log starts with, or nothing that it lacks. */
-	if (file->super->state != MEDIA_CLOSED)
-		return fur_fail(FUR_EBUSY,
-		        "the heap was not closed: let fur-replayer recover it, and try again");
 	if (role == MEDIA_PRIMARY &&
 	        s->ring_slots < LEAST_SLOTS_OF_THREAD * (uint64_t)s->max_threads)
 		return fur_fail(FUR_EINVAL,
@@ -38,6 +33,16 @@ static int check_role(const struct heap_file *file, enum media_role role)
 		        "make it longer, with fur-resize --ring-slots",
 		        (unsigned long long)s->ring_slots, s->max_threads);
 	return 0;
+}
+
+int heap_check_role(const struct heap_file *file, uint32_t role)
+{
+	const int error = check_geometry(&file->geometry, role);
+	/* Only a closed heap's image has all that the log starts with, or nothing that it lacks. */
+	if (!error && file->super->state != MEDIA_CLOSED)
+		return fur_fail(FUR_EBUSY,
+		        "the heap was not closed: let fur-replayer recover it, and try again");
+	return error;
 }
 
 static int write_durably(
@@ -61,16 +66,25 @@ static int add_feature(struct heap_file *file)
 	return write_durably(file, &s->more, sizeof s->more, offsetof(struct media_super, more));
 }
 
+static int write_page(struct heap_file *file, struct media_ship *ship)
+{
+	const bool first = !media_ships(&file->geometry);
+	const uint64_t offset = media_ship_complete(&file->geometry, file->super, ship);
+	const int error = write_durably(file, ship, sizeof *ship, offset);
+	return !error && first ? add_feature(file) : error;
+}
+
 int heap_write_ship_page(struct heap_file *file, struct media_ship *ship)
 {
 	struct media_ship now;
-	const bool first = !media_ships(&file->geometry);
 	int error = heap_read_ship_page(&file->geometry, file->super, &now);
 	if (!error && ship->role != now.role)
-		error = check_role(file, (enum media_role)ship->role);
-	if (error)
-		return error;
-	const uint64_t offset = media_ship_complete(&file->geometry, file->super, ship);
-	error = write_durably(file, ship, sizeof *ship, offset);
-	return !error && first ? add_feature(file) : error;
+		error = heap_check_role(file, ship->role);
+	return error ? error : write_page(file, ship);
+}
+
+int heap_write_promotion(struct heap_file *file, struct media_ship *ship)
+{
+	const int error = check_geometry(&file->geometry, ship->role);
+	return error ? error : write_page(file, ship);
 }

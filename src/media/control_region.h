@@ -34,18 +34,27 @@ struct control_log {
 enum control_shipping {
 	CONTROL_SHIPS_NOT, /* none has said so since the heap was opened */
 	CONTROL_SHIPS,
-	CONTROL_FENCED /* another machine's heap has taken over: what is not acknowledged is lost */
+	CONTROL_FENCED, /* another machine's heap has taken over: what is not acknowledged is lost */
+	CONTROL_HANDS_OVER /* another heap is asked to take over: no update begins */
 };
 
 /* What a working process shares with the process that ships its updates (durability/ship.h).  Zero
- * in a file of an older library.  Owner: durability/ship.c. */
+ * in a file of an older library.  Owners: durability/ship.c, ship/shipper.c, fur_ship/serve.c,
+ * fur_ship/status.c. */
 struct control_ship {
 	/* The shipping log has acknowledged every update below this durTS; replays stop here */
 	uint64_t acked;
 	uint32_t state; /* enum control_shipping */
 	/* Shared events (base/event.h): `acked` or `state` has changed */
 	uint32_t moved;
-	uint8_t gap[ARCH_PAD - 16]; /* the other line is written by updates */
+	/* The node that is to take over; 0: none.  Written by fur-ship --handover, and by the shipper,
+	 * when that has come to an end */
+	uint64_t heir;
+	/* Of the shipper's claim, and its process: for messages, and the lineage also for tokens */
+	uint64_t term, lineage, shipper_pid;
+	/* For tokens: the newest update of the lineage that the log has below `acked`; 0: none */
+	uint64_t newest;
+	uint8_t gap[ARCH_PAD - 56]; /* the other line is written by updates */
 	/* A call of the shipper, which sleeps on it */
 	uint32_t calls;
 	uint32_t asleep; /* 1: the next update calls the shipper */
@@ -80,6 +89,7 @@ struct control {
 	/* [max_threads].  Owners: durability/control.c, replay/replay.c. */
 	struct control_log logs[];
 };
+_Static_assert(offsetof(struct control_ship, calls) == ARCH_PAD, "shippers of other versions");
 _Static_assert(offsetof(struct control, gap) == 512, "older files have zeros there");
 _Static_assert(offsetof(struct control, ship) == 3840, "shippers of other versions look there");
 _Static_assert(

@@ -7,6 +7,7 @@
 #include "base/remedy.h"
 #include "base/system.h"
 #include "durability/ship.h"
+#include "media/ship_page.h"
 
 #include <errno.h>
 #include <string.h>
@@ -204,13 +205,28 @@ int backup_copy(struct durability *d, const struct heap_file *from, const struct
 	return error;
 }
 
-int backup_heap(struct durability *d, const struct heap_file *from, const char *path)
+/* The copy is closed, and has no ship page yet. */
+static int write_standby(struct heap_file *to, struct media_ship *page)
+{
+	to->geometry.more = to->super->more;
+	if (page->role == MEDIA_PRIMARY &&
+	        media_tail_decode(to->super->tail[0][0], &page->durts)) /* INV-SH85 */
+		return fur_fail(FUR_ECORRUPT, "the copy has no tail: report this as a bug");
+	page->role = MEDIA_STANDBY;
+	return heap_write_ship_page(to, page);
+}
+
+/* `page`: the copy's, or NULL. */
+static int make_copy(struct durability *d, const struct heap_file *from, const char *path,
+        struct media_ship *page)
 {
 	struct heap_file to;
 	int error = heap_create_copy(path, from, &to);
 	if (error)
 		return error;
 	error = backup_copy(d, from, &to);
+	if (!error && page)
+		error = write_standby(&to, page);
 	const int unsynced = error ? 0 : system_sync(to.fd);
 	if (unsynced)
 		error = write_failed(unsynced);
@@ -218,6 +234,17 @@ int backup_heap(struct durability *d, const struct heap_file *from, const char *
 		error = heap_name_copy(&to, path); /* INV-B3 */
 	heap_close_file(&to);
 	return error;
+}
+
+int backup_heap(struct durability *d, const struct heap_file *from, const char *path)
+{
+	return make_copy(d, from, path, NULL);
+}
+
+int backup_for_standby(struct durability *d, const struct heap_file *from, const char *path,
+        struct media_ship *page)
+{
+	return make_copy(d, from, path, page);
 }
 
 int backup_at_rest(const struct heap_file *from, const struct heap_file *to)

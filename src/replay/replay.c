@@ -38,8 +38,8 @@
  *               replay_recover_end()      takes the others
  *                 recovery_populate()       7. map the heap's pages, if most will be written
  *                 recovery_apply()          8. apply the kept updates, in order
- *                 store_tail()              9. move the tail, two laps on
- *                 ring_restart()            lets updates draw durTSs from there
+ *                 two_laps_on()             9. move the tail, two laps on
+ *                   ring_restart()            lets updates draw durTSs from there
  *           durability_set_state()      marks the heap as open, durably
  */
 #include "base/error.h"
@@ -431,23 +431,35 @@ void replay_recover_give_up(struct recovery *w)
 	free(w);
 }
 
+/* Give all updates up that are not in the image.  INV-M2: every marker that was written lies below
+ * tail + slots, because an update that draws a later durTS does not write its marker before the tail
+ * has moved.  The second lap covers the durTSs that were drawn and not written. */
+static int two_laps_on(struct recovery *w)
+{
+	const uint64_t tail = w->tail + 2 * w->d->super->ring_slots;
+	const int error = store_tail(w->d, tail);
+	if (!error)
+		ring_restart(w->d, tail);
+	return error;
+}
+
 int replay_recover_end(struct recovery *w)
 {
-	struct durability *d = w->d;
 	struct replay_result *result = w->result;
-	/* INV-M2: every marker that was written lies below tail + slots, because an update that
-	 * draws a later durTS does not write its marker before the tail has moved.  The second lap
-	 * covers the durTSs that were drawn and not written. */
-	const uint64_t tail = w->tail + 2 * d->super->ring_slots;
 	recovery_populate(w);
 	int error = recovery_apply(w);
 	if (!error)
-		error = store_tail(d, tail);
-	if (!error)
-		ring_restart(d, tail);
+		error = two_laps_on(w);
 	if (!error) /* a file that is refused stays as it was */
-		preload_publish(d);
+		preload_publish(w->d);
 	result->ns = arch_now_ns() - w->began;
+	replay_recover_give_up(w);
+	return error;
+}
+
+int replay_recover_drop(struct recovery *w)
+{
+	const int error = two_laps_on(w);
 	replay_recover_give_up(w);
 	return error;
 }
@@ -498,14 +510,22 @@ int replay_check_closed(const struct durability *d)
 	return 0;
 }
 
+int replay_may_recover(const struct durability *d)
+{
+	if (d->ship.on && d->words->state != MEDIA_CLOSED) /* INV-SH4 */
+		return fur_fail(FUR_EBUSY,
+		        "the heap's updates are shipped, and the program that had it open has "
+		        "ended: fur-ship recovers it, together with the shipping log");
+	return 0;
+}
+
 int replay_unless_closed(struct durability *d, struct replay_result *result, bool *recovered)
 {
 	memset(result, 0, sizeof *result);
 	*recovered = d->words->state != MEDIA_CLOSED;
-	if (*recovered && d->ship.on) /* INV-SH4 */
-		return fur_fail(FUR_EBUSY,
-		        "the heap's updates are shipped, and the program that had it open has "
-		        "ended: fur-ship recovers it, together with the shipping log");
+	const int error = replay_may_recover(d);
+	if (error)
+		return error;
 	return *recovered ? replay_recover(d, result) : replay_check_closed(d);
 }
 

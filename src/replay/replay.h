@@ -42,8 +42,9 @@ FUR_MUST_USE int replay_recover(struct durability *d, struct replay_result *resu
 
 /* The same in two steps, for a heap whose updates are shipped (INV-SH4).  replay_recover_begin()
  * decides which updates are kept, and makes their markers and records durable.  The caller ships
- * those; then replay_recover_end() writes them to the heap.  It, or replay_recover_give_up(), frees
- * the recovery.
+ * those; then replay_recover_end() writes them to the heap.  Or, for a heap that another one has
+ * replaced, replay_recover_drop() gives them all up: no later recovery finds them; durable before
+ * return.  Each of the two, or replay_recover_give_up(), frees the recovery.
  *     replay_recover_reach()  every kept update lies below this durTS
  *     replay_recover_keeps()  is the update of this durTS kept?
  * Errors: as replay_recover(). */
@@ -53,12 +54,16 @@ FUR_MUST_USE int replay_recover_begin(
 uint64_t replay_recover_reach(const struct recovery *w);
 bool replay_recover_keeps(const struct recovery *w, uint64_t durts);
 FUR_MUST_USE int replay_recover_end(struct recovery *w);
+FUR_MUST_USE int replay_recover_drop(struct recovery *w);
 void replay_recover_give_up(struct recovery *w);
 
 /* replay_skip - move the tail over updates that the caller has written to the heap; durable before
  * return, as is what the caller has flushed (INV-R1).  Nothing runs on the heap.
  * Errors: FUR_EIO. */
 FUR_MUST_USE int replay_skip(struct durability *d, uint64_t tail);
+
+/* May libfur recover the heap, if that was not closed (INV-SH4)?  Errors: FUR_EBUSY: fur-ship does. */
+FUR_MUST_USE int replay_may_recover(const struct durability *d);
 
 /* Recover if the heap was not closed, and set *recovered accordingly; otherwise check that it was
  * closed (replay_check_closed).  Needs no mapping of the heap at its address: it reads and writes

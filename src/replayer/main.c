@@ -5,7 +5,6 @@
  */
 #include "base/error.h"
 #include "base/standard_files.h"
-#include "base/system.h"
 #include "replay/preload.h"
 #include "replayer/privileges.h"
 #include "replayer/program.h"
@@ -30,16 +29,6 @@ struct arguments {
 	struct replay_options replay;
 };
 
-static uint32_t option_number(const struct argp_state *state, const char *option, const char *text,
-        unsigned long least, unsigned long most)
-{
-	char *end;
-	unsigned long n = strtoul(text, &end, 10);
-	if (end == text || *end || n < least || n > most)
-		argp_error(state, "%s %s: use %lu to %lu", option, text, least, most);
-	return (uint32_t)n;
-}
-
 static error_t option_parse(int key, char *arg, struct argp_state *state)
 {
 	struct arguments *a = state->input;
@@ -54,7 +43,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 	case 's': a->status = true; return 0;
 	case 'q': a->quiet = true; return 0;
 	case 't':
-		a->replay.threads = option_number(state, "--threads", arg, 1, REPLAY_THREADS_MOST);
+		a->replay.threads = program_number(state, "--threads", arg, 1, REPLAY_THREADS_MOST);
 		return 0;
 	case 'p':
 		if (!preload_parse(arg, &a->replay))
@@ -156,31 +145,6 @@ static void on_stop_signal(int signal)
 	server_stop(server);
 }
 
-/* The file became shorter while it was mapped, or cannot be read. */
-static void file_lost(int number, siginfo_t *info, void *context)
-{
-	static const char text[] = "fur-replayer: the heap file can no longer be read "
-	                           "(truncated, or a failing disk): restore it from a copy\n";
-	(void)context;
-	if (info->si_code > 0) { /* not by kill(): there is an address */
-		system_print(STDERR_FILENO, text);
-		_exit(EXIT_BAD_DATA);
-	}
-	signal(number, SIG_DFL);
-	raise(number);
-}
-
-static void handle_signals(void)
-{
-	struct sigaction action = {.sa_handler = on_stop_signal};
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGINT, &action, NULL);
-	action.sa_handler = NULL;
-	action.sa_sigaction = file_lost;
-	action.sa_flags = SA_SIGINFO;
-	sigaction(SIGBUS, &action, NULL);
-}
-
 static void say_recovered(void *self, const struct replay_result *result)
 {
 	const struct arguments *a = self;
@@ -189,6 +153,15 @@ static void say_recovered(void *self, const struct replay_result *result)
 		report_replay(a->heap, result);
 	}
 	sd_notifyf(0, "STATUS=recovered; waiting for a process to open the heap");
+}
+
+static void say_left(void *self)
+{
+	const struct arguments *a = self;
+	if (!a->quiet)
+		printf("%s: its process has died; fur-ship recovers the heap\n", a->heap);
+	fflush(stdout);
+	sd_notifyf(0, "STATUS=waiting for fur-ship to recover the heap");
 }
 
 static void say_attached(void *self, uint64_t pid)
@@ -211,11 +184,11 @@ static void say_detached(void *self)
 
 static int run_server(struct arguments *a, int fd)
 {
-	const struct server_events events = {say_recovered, say_attached, say_detached, a};
+	const struct server_events events = {say_recovered, say_left, say_attached, say_detached, a};
 	int error = server_start(fd, a->heap, &a->replay, &events, &server);
 	if (error)
 		return fail_with(a->heap, error);
-	handle_signals();
+	program_handle_signals(on_stop_signal);
 	if (!a->quiet)
 		printf("%s: waiting for work\n", a->heap);
 	fflush(stdout);

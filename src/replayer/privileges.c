@@ -37,13 +37,12 @@ static int become_owner(const struct stat *file)
 	 * told to keep them; then setuid(0) succeeds, because CAP_SETUID is one of them. */
 	if (groups_become_owners(file) || setresuid(file->st_uid, file->st_uid, file->st_uid))
 		return fur_fail(FUR_ESYS,
-		        "cannot become user %u, its owner: %s: start fur-replayer as that user",
-		        (unsigned)file->st_uid, strerror(errno));
+		        "cannot become user %u, its owner: %s: start %s as that user",
+		        (unsigned)file->st_uid, strerror(errno), program_invocation_short_name);
 	if (setuid(0) == 0)
 		return fur_fail(FUR_ESYS,
-		        "root's rights cannot be given up here: start fur-replayer as user %u, its "
-		        "owner",
-		        (unsigned)file->st_uid);
+		        "root's rights cannot be given up here: start %s as user %u, its owner",
+		        program_invocation_short_name, (unsigned)file->st_uid);
 	return 0;
 }
 

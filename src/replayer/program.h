@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * program.h - what fur-replayer shares with a program beside it: version, exit status, errors.
+ * program.h - what fur-replayer shares with the programs beside it: version, exit status, errors,
+ * signals, numbers in arguments.
  */
 #ifndef FUR_PROGRAM_H
 #define FUR_PROGRAM_H
@@ -15,7 +16,7 @@
 	PROGRAM_TEXT_OF(FUR_VERSION_MAJOR)                                                         \
 	"." PROGRAM_TEXT_OF(FUR_VERSION_MINOR) "." PROGRAM_TEXT_OF(FUR_VERSION_PATCH)
 
-enum { EXIT_BAD_DATA = 1, EXIT_USAGE = 2 };
+enum { EXIT_BAD_DATA = 1, EXIT_USAGE = 2, EXIT_FENCED = 3 };
 
 /* Print the calling thread's error about the file.  Returns: the exit status. */
 static inline int program_fail(const char *program, const char *path, int error)
@@ -24,5 +25,14 @@ static inline int program_fail(const char *program, const char *path, int error)
 	fprintf(stderr, "%s: %s\n", program, fur_errormsg());
 	return EXIT_BAD_DATA;
 }
+
+/* The number that an option has as its argument; ends the program if it is not within the bounds. */
+struct argp_state;
+uint32_t program_number(const struct argp_state *state, const char *option, const char *text,
+        unsigned long least, unsigned long most);
+
+/* Call `stop` for SIGTERM and SIGINT.  End with one line if the heap's file, which is mapped, became
+ * shorter, or cannot be read. */
+void program_handle_signals(void (*stop)(int signal));
 
 #endif /* FUR_PROGRAM_H */

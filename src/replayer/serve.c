@@ -130,14 +130,20 @@ static int worker_ended(struct server *s)
 		return 0;
 	}
 	error = file_still_there(s);
-	if (!error)
+	if (error)
+		return error;
+	const bool left = s->d.ship.on && s->d.words->state != MEDIA_CLOSED; /* INV-SH4 */
+	recovered = false;
+	if (!left)
 		error = replay_unless_closed(&s->d, &result, &recovered);
 	if (!error && recovered)
 		error = durability_set_state(&s->d, MEDIA_CLOSED);
 	if (error)
 		return error;
 	s->d.control->worker_pid = 0;
-	if (recovered)
+	if (left)
+		s->events.left(s->events.self);
+	else if (recovered)
 		s->events.recovered(s->events.self, &result);
 	else if (s->working)
 		s->events.detached(s->events.self);
@@ -145,14 +151,20 @@ static int worker_ended(struct server *s)
 	return 0;
 }
 
-static void worker_announce(struct server *s)
+/* Called under the right to replay, before the first replay beside this worker: the heap may have
+ * become a primary since the last one, and then replays stop where the log ends (INV-SH1). */
+static int worker_announce(struct server *s)
 {
 	uint32_t opened = arch_load32_acquire(&s->d.control->opened);
 	if (opened == s->opened)
-		return;
+		return 0;
+	const int error = durability_read_role(&s->d);
+	if (error)
+		return error;
 	s->opened = opened;
 	s->working = true;
 	s->events.attached(s->events.self, s->d.control->worker_pid);
+	return 0;
 }
 
 /* Replay only if a worker has recovered the heap.  Before that, only recovery may read the log,
@@ -175,8 +187,8 @@ static int server_turn(struct server *s, uint32_t *seen, uint64_t *replayed)
 	if (error)
 		return error == FUR_EBUSY ? 0 : error; /* server_run() sees `stopping` */
 	uint64_t tail = ring_tail(&s->d);
-	worker_announce(s);
-	if (ended != *seen) {
+	error = worker_announce(s);
+	if (!error && ended != *seen) {
 		*seen = ended;
 		error = worker_ended(s);
 	}

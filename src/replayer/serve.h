@@ -28,6 +28,8 @@ struct server;
 struct server_events {
 	/* The process that worked on the heap died without closing it; `result` of the recovery */
 	void (*recovered)(void *self, const struct replay_result *result);
+	/* The same, and fur-ship recovers the heap, because its updates are shipped (INV-SH4) */
+	void (*left)(void *self);
 	void (*attached)(void *self, uint64_t pid); /* a process opened the heap */
 	void (*detached)(void *self);               /* it closed the heap */
 	void *self;

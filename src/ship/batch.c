@@ -204,6 +204,11 @@ static int replay_all(struct durability *d)
 	return error;
 }
 
+int batch_replay_all(struct durability *d)
+{
+	return replay_all(d);
+}
+
 /* ------------------------------------------------------------------ update */
 
 static int prepare_block(struct fur_thread *t, const struct log_entry *results)

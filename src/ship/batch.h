@@ -43,6 +43,9 @@ bool batch_has_others(const struct durability *d, const void *entries, size_t by
 FUR_MUST_USE int batch_apply(struct fur_thread *t, const struct batch *b,
         const struct follow_point *from, const struct follow_point *to);
 
+/* Replay all that was applied before the call.  Errors: those of durability_replay(). */
+FUR_MUST_USE int batch_replay_all(struct durability *d);
+
 /* The position in the heap's header. */
 struct follow_point batch_position(const void *base);
 

@@ -38,6 +38,9 @@ struct follower {
 	struct batch batch;         /* whole updates */
 	struct batch large;         /* parts of one */
 	unsigned idle;              /* frames since `stored` */
+	uint64_t valid, heir;       /* follow_view */
+	struct follow_ended ended[FOLLOW_ENDED];
+	unsigned n_ended; /* ever */
 	uint64_t message[FRAME_MOST_BYTES / sizeof(uint64_t)];
 };
 
@@ -134,15 +137,36 @@ static int take_part(struct follower *f, const struct frame *frame)
 	return error || !(h->flags & FRAME_LAST) ? error : take_large(f, e.durts);
 }
 
-static int take_frame(struct follower *f, const struct frame *frame)
+static void note_end(struct follower *f, uint64_t lineage, uint64_t durts)
+{
+	/* What a copy had of the lineage is not counted in the stream. */
+	if (f->next.lineage == lineage && f->next.durts > durts)
+		durts = f->next.durts;
+	f->ended[f->n_ended++ % FOLLOW_ENDED] = (struct follow_ended){lineage, durts};
+}
+
+static void take_claim(struct follower *f, const struct stream_position *before)
+{
+	f->heir = 0;
+	if (!f->stream.open)
+		batch_clear(&f->large); /* INV-SH25 (plant: ship-parts-survive) */
+	if (f->stream.at.lineage != before->lineage)
+		note_end(f, before->lineage, before->durts);
+}
+
+/* `before`: the stream before the frame. */
+static int take_frame(
+        struct follower *f, const struct frame *frame, const struct stream_position *before)
 {
 	const struct frame_head *h = &frame->head;
 	int error = 0;
+	f->valid++;
 	if (h->kind == FRAME_CLAIM) {
-		if (!f->stream.open)
-			batch_clear(&f->large); /* INV-SH25 (plant: ship-parts-survive) */
+		take_claim(f, before);
 		return 0;
 	}
+	if (h->kind == FRAME_HANDOVER)
+		f->heir = frame_get_handover(frame).node;
 	if (h->flags & FRAME_PARTS)
 		error = take_part(f, frame);
 	else if (h->kind == FRAME_DATA)
@@ -170,6 +194,12 @@ static void go_back(struct follower *f)
 	batch_clear(&f->large);
 	f->next = f->stored;
 	f->idle = 0;
+	f->heir = 0;
+	f->n_ended = 0;
+	memset(f->ended, 0, sizeof f->ended);
+	/* After a claim that nothing has followed yet, the header has the end of the lineage before. */
+	if (f->stored.lineage < f->stored.position.lineage)
+		note_end(f, f->stored.lineage, f->stored.durts);
 	stream_init(&f->stream, f->heap->file.geometry.uuid, &f->stored.position);
 }
 
@@ -180,13 +210,14 @@ static int read_messages(struct follower *f, unsigned most, unsigned *n)
 	enum stream_judgement judgement = STREAM_VALID;
 	int error = 0;
 	for (*n = 0; *n < most && !error; ++*n) {
+		const struct stream_position before = f->stream.at;
 		const int got = drive_read(f->engine, &f->stream, f->message, &frame, &judgement);
 		if (got <= 0)
 			return got;
 		if (stream_is_fatal(judgement))
 			return fail_stream(f);
 		if (judgement == STREAM_VALID)
-			error = take_frame(f, &frame);
+			error = take_frame(f, &frame, &before);
 	}
 	return error;
 }
@@ -229,12 +260,22 @@ static int position_of_page(const struct durability *d, struct follow_point *at)
 }
 
 /* A copy of a standby has a position in its header, and may get a later one in its ship page. */
+static bool is_further(const struct follow_point *header, const struct follow_point *page)
+{
+	const uint64_t frame = header->position.frame_no;
+	if (!frame && !header->durts)
+		return false;
+	/* Of a heap that was a standby once, and a copy of it that has updates of its own lineage */
+	if (frame == page->position.frame_no && header->lineage != page->lineage)
+		return header->lineage > page->lineage;
+	return frame >= page->position.frame_no;
+}
+
 static int find_position(struct follower *f)
 {
 	const struct follow_point h = f->header = batch_position(f->heap->file.base);
 	int error = position_of_page(f->thread->durability, &f->stored);
-	const uint64_t frame = f->stored.position.frame_no;
-	if ((h.position.frame_no || h.durts) && h.position.frame_no >= frame)
+	if (is_further(&h, &f->stored))
 		f->stored = h;
 	if (!error)
 		go_back(f);
@@ -271,6 +312,20 @@ int follow_begin(struct stream_engine *engine, fur_heap *heap, struct follower *
 struct follow_point follow_position(const struct follower *f)
 {
 	return f->stored;
+}
+
+void follow_look(const struct follower *f, struct follow_view *view)
+{
+	const struct stream_position *at = &f->stream.at;
+	*view = (struct follow_view){.term = at->term,
+	        .node = at->node,
+	        .frame = at->frame_no,
+	        .lineage = at->lineage,
+	        .durts = f->next.lineage == at->lineage ? f->next.durts : 0,
+	        .next = f->stream.next,
+	        .valid = f->valid,
+	        .heir = f->heir};
+	memcpy(view->ended, f->ended, sizeof view->ended);
 }
 
 int follow_end(struct follower *f)

@@ -63,6 +63,24 @@ struct follow_point {
 };
 struct follow_point follow_position(const struct follower *f);
 
+/* follow_view - how the stream looks to the follower, after a follow_step() without an error. */
+enum { FOLLOW_ENDED = 8 };
+struct follow_view {
+	/* Of the newest message that counts; every whole update before it is applied */
+	uint64_t term, node, frame;
+	uint64_t lineage, durts; /* durts: of its newest update that is applied, or 0 */
+	uint64_t next;           /* offset of the message that is to be read next */
+	uint64_t valid;          /* how many messages that count have been read */
+	uint64_t heir;           /* the node that the newest HANDOVER of this term names, or 0 */
+	/* Lineages that have ended, and the durTS of the last update of each: the newest, as far as
+	 * this follower has read, or the heap's header knows.  Those with lineage 0 and durTS 0 too
+	 * are unused places */
+	struct follow_ended {
+		uint64_t lineage, durts;
+	} ended[FOLLOW_ENDED];
+};
+void follow_look(const struct follower *f, struct follow_view *view);
+
 /* follow_end - follow no longer, in the thread that has begun.  Stores the position first, if it
  * has moved since the newest update.
  * Errors:  as follow_step(), and then the position stays where it was; the follower has ended. */

@@ -140,6 +140,14 @@ struct frame_side frame_get_side(const struct frame *f)
 	return side;
 }
 
+struct frame_handover frame_get_handover(const struct frame *f)
+{
+	struct frame_handover handover;
+	FUR_ASSERT(f->head.kind == FRAME_HANDOVER);
+	memcpy(&handover, f->payload, sizeof handover);
+	return handover;
+}
+
 /* ------------------------------------------------------------------- building */
 
 void frame_begin(

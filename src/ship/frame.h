@@ -124,6 +124,7 @@ bool frame_next_update(const struct frame *frame, size_t *at, struct frame_entri
 /* Get the heads of the other payloads.  The bytes of SIDE begin at payload + sizeof. */
 struct frame_claim frame_get_claim(const struct frame *frame);
 struct frame_side frame_get_side(const struct frame *frame);
+struct frame_handover frame_get_handover(const struct frame *frame);
 
 /* ------------------------------------------------------------------- building */
 

@@ -13,7 +13,9 @@
  *             ship_large()          ships one that does not fit, or is not in its record, in parts
  *             submit()              appends the frame to the log
  *           take_answers()          moves `acked`
+ *         hand_over()               lets another node take over, on request
  *         advance_position()        keeps from where a recovery has to read the stream
+ *         send_beat()               says that the writer lives
  *         ship_await_updates()      sleeps
  *       fence_worker()              tells the worker that another node writes
  */
@@ -31,6 +33,8 @@
 static const uint64_t PATIENCE_NS = UINT64_C(10000000000);
 /* Between attempts at a log that fails, and between looks whether the worker lives. */
 enum { PAUSE_MS = 100, PAUSE_NS = PAUSE_MS * 1000000, POLL_MS = 1 };
+/* Between the frames by which a handover finds the other node's claim. */
+enum { HANDOVER_BEAT_NS = 20000000 };
 
 static bool stops(const struct shipper *s)
 {
@@ -38,6 +42,16 @@ static bool stops(const struct shipper *s)
 }
 
 /* --------------------------------------------------------------------- begin */
+
+static int take_rooms(struct shipper *s)
+{
+	s->read = malloc(FRAME_MOST_BYTES);
+	s->built = malloc(FRAME_MOST_BYTES);
+	if (s->read && s->built)
+		return 0;
+	shipper_end(s);
+	return fur_fail(FUR_ENOMEM, "no memory for frames: free some memory");
+}
 
 int shipper_begin(struct shipper *s, struct durability *d, struct heap_file *file,
         struct stream_engine *engine)
@@ -53,14 +67,16 @@ int shipper_begin(struct shipper *s, struct durability *d, struct heap_file *fil
 	s->position = stream_of_page(&page);
 	s->position.node = page.term ? page.node : 0;
 	s->mark = s->position;
-	s->read = malloc(FRAME_MOST_BYTES);
-	s->built = malloc(FRAME_MOST_BYTES);
-	if (!s->read || !s->built) {
-		shipper_end(s);
-		return fur_fail(FUR_ENOMEM, "no memory for frames: free some memory");
-	}
 	writer_init(&s->writer, d->super->uuid, page.node, &s->position);
-	return 0;
+	return take_rooms(s);
+}
+
+int shipper_begin_aside(
+        struct shipper *s, struct durability *d, struct stream_engine *engine, uint64_t node)
+{
+	*s = (struct shipper){.d = d, .engine = engine, .next = ship_acked(d), .aside = true};
+	writer_init(&s->writer, d->super->uuid, node, NULL);
+	return take_rooms(s);
 }
 
 int shipper_keep_position(struct shipper *s, const struct stream_position *position)
@@ -74,7 +90,7 @@ int shipper_keep_position(struct shipper *s, const struct stream_position *posit
 	page.frame = position->frame_no;
 	page.chain = position->chain;
 	page.offset = position->offset;
-	page.durts = position->durts;
+	page.durts = position->durts ? position->durts + 1 : 0;
 	error = heap_write_ship_page(s->file, &page);
 	if (!error)
 		s->position = *position;
@@ -97,6 +113,30 @@ static void pause_for(struct shipper *s, uint64_t ns)
 		(void)arch_futex_wait_for(&unchanged, 0, ns);
 }
 
+static void say_trouble(struct shipper *s, const char *why)
+{
+	if (!s->troubled && s->events.troubled)
+		s->events.troubled(s->events.self, why);
+	s->troubled = true;
+}
+
+static void say_works(struct shipper *s)
+{
+	if (s->troubled && s->events.works)
+		s->events.works(s->events.self);
+	s->troubled = false;
+}
+
+/* The engine has failed: it may work again. */
+static int forgive(struct shipper *s, int error)
+{
+	if (s->aside)
+		return error;
+	say_trouble(s, fur_errormsg());
+	pause_for(s, PAUSE_NS);
+	return 0;
+}
+
 /* Start to become the writer.  What was under way is read in the log, or shipped again. */
 static int restart(struct shipper *s)
 {
@@ -104,6 +144,7 @@ static int restart(struct shipper *s)
 	if (getrandom(&nonce, sizeof nonce, 0) != sizeof nonce)
 		return fur_fail(FUR_ESYS, "no random number for a claim: try again");
 	s->first = s->flying = 0;
+	s->heir_asked = false; /* its frame may not have come into the log */
 	s->next = ship_acked(s->d);
 	s->until_ns = arch_now_ns() + PATIENCE_NS;
 	return drive_restart(&s->writer, s->engine, nonce, 0);
@@ -119,6 +160,13 @@ static int check_writer(struct shipper *s)
 	return 0;
 }
 
+static void give_up_answer(struct shipper *s)
+{
+	static const char why[] = "the log has not answered";
+	say_trouble(s, why);
+	writer_resync(&s->writer, why);
+}
+
 /* One step of the writer.  Waits for answers, for `patience_ms` at most. */
 static int turn(struct shipper *s, int patience_ms)
 {
@@ -128,13 +176,25 @@ static int turn(struct shipper *s, int patience_ms)
 		done = restart(s);
 	else
 		done = drive_turn(&s->writer, s->engine, s->read, patience_ms);
-	if (done < 0) /* the engine's: it may work again */
-		pause_for(s, PAUSE_NS);
 	if (done > 0)
 		s->until_ns = arch_now_ns() + PATIENCE_NS;
 	else if ((phase == WRITER_CONFIRMS || s->flying) && arch_now_ns() > s->until_ns)
-		writer_resync(&s->writer, "the log has not answered");
-	return check_writer(s);
+		give_up_answer(s);
+	if (done > 0 && s->writer.phase == WRITER_SHIPS)
+		say_works(s);
+	const int error = done < 0 ? forgive(s, done) : 0;
+	return error ? error : check_writer(s);
+}
+
+/* For messages, and the lineage for tokens (INV-SH81). */
+static void publish_claim(const struct shipper *s)
+{
+	struct control_ship *c = &s->d->control->ship;
+	const struct stream_position *at = &s->writer.stream.at;
+	if (arch_load(&c->term) == at->term && arch_load(&c->lineage) == at->lineage)
+		return; /* updates read this line */
+	arch_store(&c->term, at->term);
+	arch_store(&c->lineage, at->lineage);
 }
 
 int shipper_become_writer(struct shipper *s)
@@ -144,6 +204,7 @@ int shipper_become_writer(struct shipper *s)
 		error = turn(s, POLL_MS);
 	if (error || stops(s))
 		return error;
+	publish_claim(s);
 	/* What the log has of our updates need not be shipped again (INV-SH33). */
 	if (s->writer.acked_durts >= s->next)
 		s->next = s->writer.acked_durts + 1;
@@ -154,8 +215,10 @@ int shipper_become_writer(struct shipper *s)
 
 static void acknowledge(struct shipper *s, uint64_t durts)
 {
-	if (durts > ship_acked(s->d))
-		ship_acknowledge(s->d, durts);
+	if (s->aside || durts <= ship_acked(s->d))
+		return;
+	ship_tell(s->d, s->writer.stream.at.durts); /* INV-SH81 */
+	ship_acknowledge(s->d, durts);
 }
 
 /* INV-SH33 */
@@ -209,13 +272,15 @@ static int submit(struct shipper *s, struct frame_builder *b, uint64_t durts)
 	if (error || s->writer.phase != WRITER_SHIPS)
 		return error;
 	const unsigned at = (s->first + s->flying) % SHIPPER_FLIGHTS;
+	const uint64_t now = arch_now_ns();
 	if (!s->flying)
-		s->until_ns = arch_now_ns() + PATIENCE_NS;
+		s->until_ns = now + PATIENCE_NS;
+	s->beat_at = now + s->beat_ns;
 	s->flights[at] = (struct shipper_flight){s->writer.end.frame_no + 1, durts};
 	s->flying++;
-	if (drive_submit(&s->writer, s->engine, b))
-		pause_for(s, PAUSE_NS);
-	return check_writer(s);
+	error = drive_submit(&s->writer, s->engine, b);
+	error = error ? forgive(s, error) : 0;
+	return error ? error : check_writer(s);
 }
 
 static void copy_record(const struct shipper *s, const struct log_record *record, uint64_t from,
@@ -392,19 +457,30 @@ static int check_age(const struct shipper *s)
 	        "and let it follow the log with fur-standby");
 }
 
+static void forget_heir(struct shipper *s)
+{
+	s->heir = 0;
+	arch_store_release(&s->d->control->ship.heir, 0);
+	event_wake_all_shared(&s->d->control->ship.moved);
+}
+
 /* A process has opened the heap: it may update it. */
 static int let_updates_in(struct shipper *s)
 {
 	const uint32_t opened = arch_load32_acquire(&s->d->control->opened);
-	if (arch_load32_acquire(&s->d->control->ship.state) == CONTROL_SHIPS && opened == s->opened)
+	const uint32_t state = arch_load32_acquire(&s->d->control->ship.state);
+	if ((state == CONTROL_SHIPS || s->heir) && opened == s->opened)
 		return 0;
 	const int error = check_age(s);
 	if (error)
 		return error;
+	/* A handover ends with its process, at either side. */
+	forget_heir(s);
 	s->opened = opened;
 	/* A heap that is opened has replayed all that it had: durTSs may have been left out. */
 	if (ship_acked(s->d) > s->next)
 		s->next = ship_acked(s->d);
+	ship_tell(s->d, s->writer.stream.at.durts);
 	ship_begin(s->d);
 	return 0;
 }
@@ -432,6 +508,89 @@ static void fence_worker(struct shipper *s)
 	ship_fence(s->d);
 }
 
+/* Is everything acknowledged, and may a frame without updates follow? */
+static bool rests(const struct shipper *s)
+{
+	return !s->flying && s->writer.phase == WRITER_SHIPS;
+}
+
+/* Append a frame that has no updates. */
+static int submit_word(struct shipper *s, enum frame_kind kind, const void *payload, uint32_t bytes)
+{
+	struct frame_builder b;
+	frame_begin(&b, s->built, FRAME_MOST_BYTES, kind, 0);
+	const bool fits = !bytes || frame_add_payload(&b, payload, bytes);
+	FUR_ASSERT(fits);
+	return fits ? submit(s, &b, s->next) : 0;
+}
+
+/* Nothing was shipped for a while. */
+static int send_beat(struct shipper *s)
+{
+	if (!s->beat_ns || !rests(s) || arch_now_ns() < s->beat_at)
+		return 0;
+	return submit_word(s, FRAME_BEAT, NULL, 0);
+}
+
+/* The named node has not claimed. */
+static void keep_heap(struct shipper *s)
+{
+	if (s->events.keeps)
+		s->events.keeps(s->events.self, s->heir);
+	s->beat_ns = s->usual_beat_ns;
+	forget_heir(s);
+	ship_begin(s->d);
+}
+
+static void close_gate(struct shipper *s, uint64_t node)
+{
+	s->heir = node;
+	s->heir_asked = false;
+	s->heir_until = arch_now_ns() + SHIPPER_HANDOVER_MS * UINT64_C(1000000);
+	/* The first frame behind the node's claim shows us the claim (INV-SH17). */
+	s->usual_beat_ns = s->beat_ns;
+	if (!s->beat_ns || s->beat_ns > HANDOVER_BEAT_NS)
+		s->beat_ns = HANDOVER_BEAT_NS;
+	ship_close_gate(s->d);
+	if (s->events.hands_over)
+		s->events.hands_over(s->events.self, node);
+}
+
+/* Let another node take over, if that was asked for. */
+static int hand_over(struct shipper *s)
+{
+	const uint64_t node = arch_load_acquire(&s->d->control->ship.heir);
+	if (!s->heir && node)
+		close_gate(s, node);
+	if (!s->heir)
+		return 0;
+	if (arch_now_ns() > s->heir_until)
+		keep_heap(s);
+	else if (!s->heir_asked && rests(s) && ship_drained(s->d, s->next)) {
+		const struct frame_handover to = {.node = s->heir};
+		s->heir_asked = true;
+		return submit_word(s, FRAME_HANDOVER, &to, sizeof to);
+	}
+	return 0;
+}
+
+int shipper_hand_over(struct durability *d, uint64_t node)
+{
+	if (!arch_cas(&d->control->ship.heir, 0, node))
+		return fur_fail(FUR_EBUSY,
+		        "the heap is being handed over already: wait for that to end");
+	ship_call_shipper(d);
+	return 0;
+}
+
+static uint64_t time_to_sleep(const struct shipper *s)
+{
+	const uint64_t now = arch_now_ns();
+	if (!s->beat_ns || s->beat_at > now + PAUSE_NS)
+		return PAUSE_NS;
+	return s->beat_at > now ? s->beat_at - now : 1; /* 0 would be without limit */
+}
+
 /* One turn, beside a worker. */
 static int run_turn(struct shipper *s)
 {
@@ -440,9 +599,13 @@ static int run_turn(struct shipper *s)
 	if (!error)
 		error = ship_and_wait(s, &ring);
 	if (!error)
+		error = hand_over(s);
+	if (!error)
 		error = advance_position(s);
-	if (!error && !s->flying && s->writer.phase == WRITER_SHIPS)
-		ship_await_updates(s->d, s->next, &s->stopping, PAUSE_NS);
+	if (!error)
+		error = send_beat(s);
+	if (!error && rests(s))
+		ship_await_updates(s->d, s->next, &s->stopping, time_to_sleep(s));
 	return error;
 }
 

@@ -25,6 +25,21 @@
 /* Frames that are under way: updates gather meanwhile, so that frames grow with the load. */
 enum { SHIPPER_FLIGHTS = 4 };
 
+/* What the shipper tells its program; each may be NULL. */
+struct shipper_events {
+	/* The log has failed, and the shipper tries again; it works again */
+	void (*troubled)(void *self, const char *why);
+	void (*works)(void *self);
+	/* No update begins, because this node is to take over; it has not done so in time, and
+	 * updates begin again */
+	void (*hands_over)(void *self, uint64_t node);
+	void (*keeps)(void *self, uint64_t node);
+	void *self;
+};
+
+/* How long a handover may take before updates begin again. */
+enum { SHIPPER_HANDOVER_MS = 10000 };
+
 struct shipper {
 	struct durability *d; /* attached to the heap's file, beside its worker */
 	struct heap_file *file;
@@ -34,6 +49,13 @@ struct shipper {
 	uint32_t opened;   /* control->opened when updates were last let in */
 	uint64_t next;     /* the first durTS that is in no frame */
 	uint64_t until_ns; /* when the wait for an answer ends in doubt */
+	struct shipper_events events;
+	bool troubled;
+	/* When nothing was shipped for this long: a frame that says that the writer lives.  0: none */
+	uint64_t beat_ns, beat_at;
+	/* Handover: to this node, or 0; until when; it has been asked */
+	uint64_t heir, heir_until, usual_beat_ns;
+	bool heir_asked;
 	/* Where a recovery begins to read the stream, as the ship page has it; and where it will
 	 * begin, once every update before that is replayed (INV-SH35) */
 	struct stream_position position, mark;
@@ -42,6 +64,8 @@ struct shipper {
 		uint64_t frame_no, durts;
 	} flights[SHIPPER_FLIGHTS];
 	unsigned first, flying;
+	/* Into a file for people: acknowledges nothing, and gives up when the engine fails. */
+	bool aside;
 	uint8_t *read, *built; /* FRAME_MOST_BYTES each */
 };
 
@@ -51,6 +75,10 @@ struct shipper {
  * Errors: FUR_EINVAL: the heap has another role; FUR_ECORRUPT; FUR_ENOMEM. */
 FUR_MUST_USE int shipper_begin(struct shipper *s, struct durability *d, struct heap_file *file,
         struct stream_engine *engine);
+/* shipper_begin_aside - for shipper_ship() alone, of updates that the stream lacks, into another
+ * log, of which the caller has no position.  They stay unacknowledged.  Errors: FUR_ENOMEM. */
+FUR_MUST_USE int shipper_begin_aside(
+        struct shipper *s, struct durability *d, struct stream_engine *engine, uint64_t node);
 void shipper_end(struct shipper *s);
 
 /* shipper_keep_position - write the position to the ship page (INV-SH35); durable before return.
@@ -64,6 +92,14 @@ FUR_MUST_USE int shipper_keep_position(struct shipper *s, const struct stream_po
  *         of the engine are tried again. */
 FUR_MUST_USE int shipper_run(struct shipper *s);
 
+/* shipper_hand_over - ask the shipper that runs beside the heap, perhaps in another process, to let
+ * the node take over: no update begins any more; what has been stored is shipped; a frame names the
+ * node; and its claim fences this heap (CONTROL_FENCED).  All that a transaction has returned is in
+ * the log then.  If the node does not claim within SHIPPER_HANDOVER_MS, updates begin again, and
+ * control->ship.heir is 0.
+ * Errors: FUR_EBUSY: another handover is under way. */
+FUR_MUST_USE int shipper_hand_over(struct durability *d, uint64_t node);
+
 /* shipper_become_writer - the same, up to the moment when the first frame could be shipped: then
  * writer.acked_durts is the durTS of the stream's last update.  Returns 0 also if it was stopped:
  * see *stopping. */
@@ -71,7 +107,7 @@ FUR_MUST_USE int shipper_become_writer(struct shipper *s);
 
 /* shipper_ship - ship the updates of [s->next, end) for which keep(arg, durts) is true, and return
  * when the log has them.  The stream's writer calls it, while no process works on the heap.
- * Errors: FUR_EFENCED, FUR_ECORRUPT; FUR_EBUSY if it was stopped. */
+ * Errors: FUR_EFENCED, FUR_ECORRUPT; FUR_EBUSY if it was stopped; aside, those of the engine. */
 FUR_MUST_USE int shipper_ship(
         struct shipper *s, uint64_t end, bool (*keep)(void *arg, uint64_t durts), void *arg);
 

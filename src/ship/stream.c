@@ -18,7 +18,7 @@ struct stream_position stream_of_page(const struct media_ship *page)
 	        .frame_no = page->frame,
 	        .chain = page->chain,
 	        .offset = page->frame ? page->offset : STREAM_NO_OFFSET,
-	        .durts = page->durts};
+	        .durts = page->durts ? page->durts - 1 : 0};
 }
 
 void stream_init(struct stream *s, const uint8_t uuid[16], const struct stream_position *position)

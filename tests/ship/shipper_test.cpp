@@ -4,14 +4,7 @@
  * it (INV-SH31 to INV-SH34).  The log is a file.
  */
 #include "../unit/fixture.hpp"
-#include "internals.hpp"
-
-#define _Static_assert static_assert /* NOLINT */
-extern "C" {
-#include "ship/engine_file.h"
-#include "ship/recover.h"
-}
-#undef _Static_assert
+#include "attached.hpp"
 
 #include <csignal>
 #include <fur/bulk.hpp>
@@ -23,47 +16,9 @@ extern "C" {
 namespace
 {
 
+using ship_test::Attached;
+
 enum : uint64_t { NODE = 17 };
-
-/* Attached to a heap's file and its log, as fur-ship is. */
-class Attached
-{
-public:
-	Attached(const std::string &heap, const std::string &log, heap_lock lock = HEAP_LOCK_NONE)
-	{
-		if (heap_open_file(heap.c_str(), lock, &file_) ||
-		        heap_attach_to_replay(&d_, &file_) ||
-		        engine_file_open(log.c_str(), &engine_))
-			throw fur::Error(FUR_EINVAL, fur_errormsg());
-		d_.replays_for_worker = lock == HEAP_LOCK_NONE;
-		if (shipper_begin(&shipper, &d_, &file_, engine_))
-			throw fur::Error(FUR_ENOMEM, fur_errormsg());
-	}
-	~Attached()
-	{
-		shipper_end(&shipper);
-		engine_->ops->close(engine_);
-		durability_detach(&d_);
-		heap_close_file(&file_);
-	}
-	Attached(const Attached &) = delete;
-	void stop()
-	{
-		arch_store32_release(&shipper.stopping, 1);
-		ship_call_shipper(&d_);
-	}
-	int recover()
-	{
-		replay_result result;
-		return ship_recover(&shipper, &result);
-	}
-	struct shipper shipper;
-
-private:
-	heap_file file_;
-	durability d_;
-	stream_engine *engine_ = nullptr;
-};
 
 /* What a log makes of the heap as it was at first. */
 class Replica

@@ -63,7 +63,7 @@ class Replayer
 public:
 	explicit Replayer(const std::string &heap)
 	{
-		const server_events events = {[](void *, const replay_result *) {},
+		const server_events events = {[](void *, const replay_result *) {}, [](void *) {},
 		        [](void *, uint64_t) {}, [](void *) {}, this};
 		const replay_options how = REPLAY_DEFAULTS;
 		const int fd = ::open(heap.c_str(), O_RDWR | O_CLOEXEC);

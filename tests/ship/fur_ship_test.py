@@ -1,0 +1,424 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""fur-ship with real processes, and a log in a file: roles, programs and shippers that are killed,
+a heap that is fenced, a heap that is handed over, a log that fails.
+
+    fur_ship_test.py FUR_SHIP FUR_REPLAYER SHIPPED_HEAP
+"""
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ship, replayer, heap_program = [os.path.abspath(path) for path in sys.argv[1:4]]
+PATIENCE_S = 120
+EFENCED, EBEHIND, FENCED = -24, -23, 3
+OTHER_NODE = "00000000000000ab"
+
+
+def run(*args, status=0):
+    done = subprocess.run(
+        args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S
+    )
+    assert done.returncode == status, (args, done.returncode, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def refused(text, *args, status=1):
+    """One line, with the problem and the remedy."""
+    said = run(*args, status=status)
+    assert text in said and said.count("\n") == (1 if status == 1 else 2), (args, text, said)
+
+
+def until(condition, what):
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.01)
+
+
+class Process:
+    def __init__(self, *args, **more):
+        self.process = subprocess.Popen(
+            args,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **more,
+        )
+        assert self.process.stdout and self.process.stderr and self.process.stdin
+        self.out, self.err, self.input = (
+            self.process.stdout,
+            self.process.stderr,
+            self.process.stdin,
+        )
+
+    def expect(self, text):
+        line = self.out.readline()
+        assert text in line, (text, line, self.err.read() if not line else "")
+        return line
+
+    def kill(self):
+        """End it; returns all that it has printed."""
+        self.process.kill()
+        said, _ = self.process.communicate()
+        return said
+
+    def end(self, status, how=None):
+        if how:
+            self.process.send_signal(how)
+        said, error = self.process.communicate(timeout=PATIENCE_S)
+        assert self.process.returncode == status, (self.process.returncode, said, error)
+        return said, error
+
+
+class Heap:
+    """A primary, and a standby as it was before the first update."""
+
+    def __init__(self, place, name="heap"):
+        self.path = os.path.join(place, name)
+        self.standby = self.path + "-standby"
+        self.log = self.path + "-log"
+        run(heap_program, "make", self.path)
+        run(ship, "--init", self.path, "--log", "file:" + self.log, "--quiet")
+        run("cp", self.path, self.standby)
+        self.node = run(heap_program, "standby", self.standby).strip()
+
+    def shipper(self, *options):
+        daemon = Process(ship, self.path, *options)
+        daemon.expect("waiting for a program")
+        return daemon
+
+    def writer(self, level="local", n=0):
+        return Process(heap_program, "write", self.path, level, str(n))
+
+    def write(self, level, n):
+        return int(run(heap_program, "write", self.path, level, str(n)).split()[-1])
+
+    def shown(self):
+        return int(run(heap_program, "show", self.path))
+
+    def shown_closed(self):
+        """When it is recovered."""
+        until(lambda: "\nclosed\n" in self.status(), "not recovered")
+        return self.shown()
+
+    def followed(self):
+        return int(run(heap_program, "follow", self.standby, self.log))
+
+    def status(self):
+        return run(ship, "--status", self.path)
+
+    def frames(self):
+        text = run(heap_program, "frames", self.path, self.log)
+        return {kind: int(n) for kind, n in re.findall(r"(\w+) (\d+)", text)}
+
+    def claim(self):
+        run(heap_program, "claim", self.path, self.log, OTHER_NODE)
+
+
+def newest(text):
+    """The newest value whose update has returned; a line may be a part of one."""
+    return int(text.rpartition("\n")[0].rpartition("\n")[2] or 0)
+
+
+# ------------------------------------------------------------------------- roles
+
+
+def usage(place):
+    path = os.path.join(place, "usage")
+    refused("HEAP is missing", ship, status=2)
+    refused("one heap at a time", ship, path, path, status=2)
+    refused("--init: the log is missing: use --log NAME", ship, "--init", path, status=2)
+    refused("--log is for --init", ship, path, "--log", "file:x", status=2)
+    refused("one at a time", ship, "--init", "--status", path, status=2)
+    refused("-X x: use KEY=VALUE", ship, "-X", "x", path, status=2)
+    refused("--beat 1x: use 0 to 60000", ship, "--beat", "1x", path, status=2)
+    for node in ("7", "00000000000000zz", "0" * 16):
+        refused("use the node of a standby", ship, "--handover", node, path, status=2)
+    refused("no such file", ship, path)
+
+
+def roles(place):
+    path = os.path.join(place, "roles")
+    log = "file:" + path + "-log"
+    run(heap_program, "make", path)
+    assert "no role\nclosed\n" in run(ship, "--status", path)
+    refused("not shipped: make it a primary, with fur-ship --init", ship, path)
+    refused("the heap has no role", ship, "--detach", path)
+    refused("the heap is no primary", ship, "--handover", OTHER_NODE, path)
+    refused("is of no kind that libfur knows: use kafka:", ship, "--init", path, "--log", "x")
+    refused("has no settings", ship, "--init", path, "--log", log, "-X", "a=b")
+    refused("430 bytes: 431 at most".replace("430", "500"), ship, "--init", path, "--log", "x" * 500)
+
+    # What keeps the role in its memory is in the way.
+    program = Process(heap_program, "hold", path)
+    program.expect("begun")
+    refused("open in another process", ship, "--init", path, "--log", log)
+    program.kill()
+    refused("was not closed: let fur-replayer recover it", ship, "--init", path, "--log", log)
+    daemon = Process(replayer, path)
+    daemon.expect("waiting for work")
+    daemon.expect("its process has died")
+    refused("a replayer serves this heap already", ship, "--init", path, "--log", log)
+    daemon.end(0, signal.SIGTERM)
+    assert not os.path.exists(log[5:]), "a refused init has made the log"
+
+    run("cp", path, path + "-other")
+    assert "primary, node" in run(ship, "--init", path, "--log", log)
+    refused("is a primary already", ship, "--init", path, "--log", log + "-2")
+    refused("no fur-ship ships this heap", ship, "--handover", OTHER_NODE, path)
+    node = re.search("node ([0-9a-f]{16})", run(ship, "--status", path))
+    assert node
+    refused("the heap's own node", ship, "--handover", node.group(1), path)
+    daemon = Process(ship, path)
+    daemon.expect("waiting for a program")
+    refused("a fur-ship serves this heap already", ship, path)
+    refused("a fur-ship serves this heap already", ship, "--detach", path)
+    refused("no program has the heap open", ship, "--handover", OTHER_NODE, path)
+    run(heap_program, "write", path, "local", "3")
+    daemon.end(0, signal.SIGINT)
+    # The log has a stream of the heap now.
+    refused("has a stream of this heap already", ship, "--init", path + "-other", "--log", log)
+    assert "no primary any more" in run(ship, "--detach", path)
+    assert run(ship, "--status", path).startswith(path + ": no role\n")
+    assert run(heap_program, "write", path, "local", "1") == "4\n"
+
+    lost = Heap(place, "lost")
+    os.unlink(lost.log)
+    daemon = lost.shipper()
+    program = lost.writer(n=1)
+    assert "there is no shipping log" in daemon.end(1)[1]
+    assert "start fur-ship, and try again" in program.end(FENCED)[0]
+
+
+def standby(place):
+    heap = Heap(place, "follower")
+    refused("the heap is a standby, and ships nothing", ship, heap.standby)
+    refused("is a standby already", ship, "--init", heap.standby, "--log", "file:x")
+    refused("the heap is no primary", ship, "--handover", OTHER_NODE, heap.standby)
+    assert "standby\nnode " + heap.node in run(ship, "--status", heap.standby)
+    assert "no standby any more" in run(ship, "--detach", heap.standby)
+
+
+# -------------------------------------------------------------------------- life
+
+
+def life(place):
+    heap = Heap(place)
+    # Without a shipper no update begins.
+    assert "start fur-ship, and try again" in heap.writer(n=1).end(FENCED)[0]
+    daemon = heap.shipper("--beat", "20")
+    assert heap.write("replicated", 50) == 50
+    daemon.expect("opened by process")
+    daemon.expect("closed")
+    assert heap.followed() == 50
+    assert "shipped by process" in heap.status()
+    program = Process(heap_program, "hold", heap.path)
+    program.expect("begun")
+    daemon.expect("opened by process")
+    before = heap.frames()["beats"]
+    until(lambda: heap.frames()["beats"] > before + 2, "no beats")
+    status = heap.status()
+    assert f"open in process {program.process.pid}\n" in status, status
+    assert "updates may begin\nterm " in status and "; 0 updates are not" in status, status
+    program.input.write("\n")
+    program.end(0)
+    daemon.end(0, signal.SIGTERM)
+    assert heap.followed() == 51
+    assert heap.frames()["void"] == 0
+
+
+def kills(place):
+    """The program, the shipper, both.  What has returned is there, and the log has it."""
+    heap = Heap(place, "kills")
+    daemon = heap.shipper()
+    for round_ in range(9):
+        program = heap.writer("replicated" if round_ % 2 else "local")
+        program.expect("")
+        if round_ % 3:
+            daemon.kill()
+        if round_ % 3 == 1:  # the shipper alone: another one goes on beside the program
+            daemon = heap.shipper()
+            before = heap.frames()["data"]
+            until(lambda n=before: heap.frames()["data"] > n, "nothing is shipped")
+        said = program.kill()
+        if round_ % 3 == 2:
+            # libfur does not recover it without the log.
+            assert "fur-ship recovers it" in heap.writer(n=1).end(FENCED)[0]
+            assert "needs recovery, which fur-ship does" in heap.status()
+            refused("was not closed: recover it first, with fur-ship", ship, "--detach", heap.path)
+            refused("fur-ship recovers it", replayer, "--once", heap.path)
+            daemon = heap.shipper()
+        last = heap.shown_closed()
+        assert last >= newest(said), (last, said[-100:])
+        assert heap.followed() == last
+    daemon.end(0, signal.SIGTERM)
+
+
+def beside_replayer(place):
+    heap = Heap(place, "replayed")
+    serves = Process(replayer, heap.path)
+    serves.expect("waiting for work")
+    daemon = heap.shipper()
+    assert heap.write("local", 100) == 100
+    serves.expect("opened by process")
+    serves.expect("closed")
+    daemon.kill()
+    program = heap.writer()
+    serves.expect("opened by process")
+    program.kill()
+    serves.expect("its process has died; fur-ship recovers the heap")
+    daemon = heap.shipper()
+    daemon.expect("its process has died; recovered")
+    # Both go on.
+    last = heap.write("replicated", 3000)
+    said = serves.expect("")
+    said += serves.expect("")
+    assert "opened by process" in said, said
+    assert heap.followed() == last == heap.shown()
+    serves.end(0, signal.SIGTERM)
+    daemon.end(0, signal.SIGTERM)
+
+
+def log_fails(place):
+    """The log's disk is full: one line when that begins, one when it ends, and nothing is lost."""
+    heap = Heap(place, "full")
+    daemon = heap.shipper("--beat", "0")
+    assert heap.write("replicated", 10) == 10
+    daemon.expect("opened by process")
+    daemon.expect("closed")
+    program = heap.writer("local")
+    daemon.expect("opened by process")
+    # The heap's file is longer, and written to below this.
+    resource.prlimit(
+        daemon.process.pid,
+        resource.RLIMIT_FSIZE,
+        (os.path.getsize(heap.log) + 50000, resource.RLIM_INFINITY),
+    )
+    assert "; trying again" in daemon.err.readline()
+    resource.prlimit(
+        daemon.process.pid,
+        resource.RLIMIT_FSIZE,
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY),
+    )
+    daemon.expect("the log works again")
+    said = program.kill()
+    daemon.expect("its process has died")
+    assert heap.shown() >= newest(said)
+    assert heap.followed() == heap.shown()
+    assert daemon.end(0, signal.SIGTERM)[1] == ""
+
+
+# --------------------------------------------------------------- fenced, handover
+
+
+def fenced(place):
+    heap = Heap(place, "fenced")
+    daemon = heap.shipper("--beat", "20")
+    program = heap.writer("replicated")
+    program.expect("")
+    heap.claim()
+    said, error = daemon.end(FENCED)
+    assert f"fenced: end its program, and let the heap follow that node, with fur-standby {heap.path}" in error
+    assert error.count("\n") == 1, error
+    said = program.end(FENCED)[0]
+    assert f"error {EFENCED}: " in said, said[-300:]
+    returned = newest(said.partition("error")[0])
+    # Again, with the heap as it is now: not closed.
+    daemon = heap.shipper()
+    assert "fenced" in daemon.end(FENCED)[1]
+    # What has returned is in the log.
+    assert heap.followed() >= returned
+
+
+def handover(place):
+    heap = Heap(place, "handed-over")
+    daemon = heap.shipper()
+    waits = Process(heap_program, "heir", heap.path, heap.log, heap.node)
+    program = heap.writer("local")  # a fail-over might lose the newest updates
+    program.expect("")
+    daemon.expect("opened by process")
+    assert f"handed over to node {heap.node}" in run(ship, "--handover", heap.node, heap.path)
+    waits.expect("claimed term")
+    waits.end(0)
+    daemon.expect("handing over to node " + heap.node)
+    daemon.expect("handed over")
+    assert daemon.end(0)[1] == ""
+    said = program.end(FENCED)[0]
+    assert f"error {EFENCED}: " in said, said[-300:]
+    assert heap.followed() >= newest(said.partition("error")[0])
+    assert "fenced" in heap.shipper().end(FENCED)[1]
+
+
+def handover_in_update(place):
+    """An update that has begun before returns what the log has, or is fenced."""
+    heap = Heap(place, "in-update")
+    daemon = heap.shipper()
+    waits = Process(heap_program, "heir", heap.path, heap.log, heap.node)
+    program = Process(heap_program, "hold", heap.path)
+    program.expect("begun")
+    run(ship, "--handover", heap.node, heap.path)
+    waits.end(0)
+    daemon.end(0)
+    program.input.write("\n")
+    assert f"error {EFENCED}: " in program.end(FENCED)[0]
+    assert heap.followed() == 0
+
+
+def handover_in_vain(place):
+    heap = Heap(place, "in-vain")
+    daemon = heap.shipper()
+    program = heap.writer("patient")
+    program.expect("1")
+    daemon.expect("opened by process")
+    asks = Process(ship, "--handover", OTHER_NODE, heap.path)
+    daemon.expect("handing over to node")
+    refused("being handed over already", ship, "--handover", OTHER_NODE, heap.path)
+    while "behind: the heap is being handed over to another node" not in program.out.readline():
+        continue
+    assert "the heap is being handed over" in heap.status()
+    assert "has not claimed the stream within" in asks.end(1)[1]
+    assert "this heap goes on" in daemon.err.readline()
+    while not program.out.readline()[0].isdigit():
+        continue
+    said = program.kill()
+    last = heap.shown_closed()
+    assert last >= newest(said)
+    assert heap.followed() == last
+    assert heap.frames()["handovers"] == 1
+    # A program that closes the heap ends the handover.
+    program = Process(heap_program, "hold", heap.path)
+    program.expect("begun")
+    asks = Process(ship, "--handover", OTHER_NODE, heap.path)
+    until(lambda: "the heap is being handed over" in heap.status(), "no handover")
+    program.input.write("\n")
+    program.end(0)
+    assert "no program has the heap open" in asks.end(1)[1]
+    assert heap.write("replicated", 1) == last + 2 == heap.followed()
+    daemon.end(0, signal.SIGTERM)
+
+
+with tempfile.TemporaryDirectory(
+    dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+) as directory:
+    for test in (
+        usage,
+        roles,
+        standby,
+        life,
+        kills,
+        beside_replayer,
+        log_fails,
+        fenced,
+        handover,
+        handover_in_update,
+        handover_in_vain,
+    ):
+        test(directory)
+        print("ok", test.__name__, flush=True)
