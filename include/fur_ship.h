@@ -3,14 +3,14 @@
  * fur_ship.h - heaps whose updates are shipped to other machines: read at a standby, read one's own
  * writes there, and let a standby take over.  docs/shipping.md has the whole.
  *
- * The *primary* is the heap that programs update, and fur-ship beside it ships its updates to a log.
- * A *standby* is a copy of it, made by fur-copy --for-standby.  The process that has the standby
- * open follows the log: its threads read the heap as it was at the primary between two updates, a
- * little later.  They begin read-only transactions, snapshots and copies as in any heap; the begin
- * of an update fails with FUR_EREADONLY.
+ * The *primary* is the heap that programs update, and fur-ship beside it ships its updates to a
+ * log.  A *standby* is a copy of it, made by fur-copy --for-standby.  The process that has the
+ * standby open follows the log: its threads read the heap as it was at the primary between two
+ * updates, a little later.  They begin read-only transactions, snapshots and copies as in any heap;
+ * the begin of an update fails with FUR_EREADONLY.
  *
- * A *lineage* is one uninterrupted series of updates, which one file has counted.  A fail-over begins
- * the next one.
+ * A *lineage* is one uninterrupted series of updates, which one file has counted.  A fail-over
+ * begins the next one.
  */
 #ifndef FUR_SHIP_API_H
 #define FUR_SHIP_API_H
@@ -43,10 +43,10 @@ struct fur_follow_options {
 
 /* fur_follow - start a thread of libfur that follows the log whose name the standby has, from where
  * the heap is.  `options` may be NULL: all defaults.  The thread registers with the heap.
- * It tries again while the log cannot be reached, memory or the disk is short.  It ends when the log
- * is not what it was (FUR_ECORRUPT), has frames of a newer libfur (FUR_EVERSION), or an update that
- * the standby's logs are too short for (FUR_ETOOBIG); when another thread follows for this heap
- * (FUR_EBUSY); and when the heap has failed.  fur_get_follow_state() tells.
+ * It tries again while the log cannot be reached, memory or the disk is short.  It ends when the
+ * log is not what it was (FUR_ECORRUPT), has frames of a newer libfur (FUR_EVERSION), or an update
+ * that the standby's logs are too short for (FUR_ETOOBIG); when another thread follows for this
+ * heap (FUR_EBUSY); and when the heap has failed.  fur_get_follow_state() tells.
  * Durable: each update before readers can find it, together with how far the heap is.  So after a
  *          crash it follows on from there, and applies each update once.
  * Errors:  FUR_EINVAL: the heap is no standby, or it follows already; FUR_ECORRUPT (the ship page);
@@ -62,7 +62,7 @@ FUR_API int fur_unfollow(fur_follower *follower);
 
 /* How far a follower is.  The times are CLOCK_MONOTONIC in nanoseconds; 0: not yet.
  * A standby is as fresh as `caught_up_ns` says, and no fresher: the log may have had more a moment
- * later.  The log knows messages and not what is in them, so there is no lag in updates or bytes. */
+ * later.  The log knows messages and not what is in them, so there is no lag in updates. */
 struct fur_follow_state {
 	size_t size; /* sizeof(struct fur_follow_state): "Structs that grow" in fur.h */
 	/* The newest update that readers find, as its primary counts them; durts 0: none of this
@@ -76,8 +76,8 @@ struct fur_follow_state {
 	uint64_t unread;
 	uint64_t caught_up_ns; /* when it last had read everything that the log had */
 	uint64_t heard_ns;     /* when it last read a message of the stream's writer */
-	/* Since when the log has answered and had no message of the writer; 0: it has one, or does not
-	 * answer.  A writer that lives writes one every 500 ms (fur-ship --beat) */
+	/* Since when the log has answered and had no message of the writer; 0: it has one, or does
+	 * not answer.  A writer that lives writes one every 500 ms (fur-ship --beat) */
 	uint64_t silent_ns;
 	uint64_t heir;     /* the node that the writer has asked to take over, or 0 */
 	bool follows;      /* the thread goes on */
@@ -99,17 +99,19 @@ FUR_API FUR_MUST_USE int fur_get_follow_state(
  * which programs update.
  * Lost:    of the old primary, what it had not shipped.  No update that returned in a heap with
  *          FUR_ACK_REPLICATED, no token for which fur_wait_token() has returned 0.
- * Crash:   before the claim is in the log, nothing has happened.  After it the old primary is fenced,
- *          and the heap is a standby still, until it is durably a primary: call fur_take_over()
- *          again (fur-standby does).  A primary that was not closed is recovered by fur-ship.
+ * Crash:   before the claim is in the log, nothing has happened.  After it the old primary is
+ *          fenced, and the heap is a standby still, until it is durably a primary: call
+ *          fur_take_over() again (fur-standby does).  fur-ship recovers a primary that was not
+ *          closed.
  * Durable: the claim, all updates before it, and the role, before return.
  * Waits:   for the log, as long as options->patience_ms says.
- * term:    of the writer that it replaces, as fur_follow_state.term was when the caller decided.  So
- *          of several standbys that find the primary silent, one takes over.  0: whoever writes now.
- * Errors:  FUR_EFENCED: another node has claimed the log since: follow that one; FUR_EBEHIND: the log
- *          does not answer in time; the claim may be in it, or get there; those of the follower,
- *          and of the disk for the ship page.  The heap is a standby then, and follows on.
- *          FUR_EINVAL: NULL, or promoted already; FUR_ENESTED; FUR_EFORK. */
+ * term:    of the writer that it replaces, as fur_follow_state.term was when the caller decided.
+ *          So of several standbys that find the primary silent, one takes over.  0: of the one that
+ *          writes now.
+ * Errors:  FUR_EFENCED: another node has claimed the log since: follow that one; FUR_EBEHIND: the
+ *          log does not answer in time; the claim may be in it, or get there; those of the
+ *          follower, and of the disk for the ship page.  The heap is a standby then, and follows
+ *          on.  FUR_EINVAL: NULL, or promoted already; FUR_ENESTED; FUR_EFORK. */
 FUR_API FUR_MUST_USE int fur_take_over(fur_follower *follower, uint64_t term);
 
 /* ------------------------------------------------------------------- tokens */
@@ -122,12 +124,13 @@ typedef struct fur_token {
 	uint64_t durts;
 } fur_token;
 
-/* fur_get_token - a token for all that the calling thread's transactions on this heap have stored or
- * read, and ended.  It waits until that is durable here, as fur_sync() does.  Whoever waits for the
- * token at a standby finds all of it there.  At a standby itself, the token is for what readers
- * find there now: with it, a program that goes on to another standby reads nothing older.
+/* fur_get_token - a token for all that the calling thread's transactions on this heap have stored
+ * or read, and ended.  It waits until that is durable here, as fur_sync() does.  A program that
+ * waits for the token at a standby finds all of it there.  At a standby itself, the token is for
+ * what readers find there now: with it, a program that goes on to another standby reads nothing
+ * older.
  * Errors:  FUR_EINVAL: NULL, or the heap is not shipped; FUR_EBEHIND: no fur-ship has worked for
- *          this heap since it was opened, and it tells the lineage; FUR_EFENCED; FUR_ENESTED;
+ *          this heap since it was opened, and that tells the lineage; FUR_EFENCED; FUR_ENESTED;
  *          FUR_EFORK; the code for which the heap has failed. */
 FUR_API FUR_MUST_USE int fur_get_token(fur_thread *thread, fur_token *token);
 

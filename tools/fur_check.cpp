@@ -35,7 +35,8 @@ json lost_json(const Lost &l)
 json report_json(const std::string &path, const Report &r, const std::vector<std::string> &done)
 {
 	json all = {{"path", path}, {"sound", r.sound()},
-	        {"state", r.state.empty() ? json() : json(r.state)}};
+	        {"state", r.state.empty() ? json() : json(r.state)},
+	        {"role", r.role.empty() ? json() : json(r.role)}};
 	all["problems"] = json::array();
 	for (const Problem &p : r.problems)
 		all["problems"].push_back(
@@ -95,7 +96,7 @@ void print(const std::string &path, const Report &r, const std::vector<std::stri
 		          << lost_text(l) << "\n";
 	if (!r.sound())
 		return;
-	std::cout << path << ": sound, " << r.state;
+	std::cout << path << ": sound, " << r.state << (r.role.empty() ? "" : ", a " + r.role);
 	if (r.state != "closed")
 		std::cout << ": " << r.to_replay << " updates to replay, " << r.holes
 		          << (r.holes == 1 ? " hole" : " holes") << " left by updates in flight";
@@ -124,6 +125,9 @@ std::string remedy(const Report &r)
 void refuse_needless(const std::string &path, const Report &r, uint64_t from)
 {
 	std::optional<uint64_t> first = r.first_to_forget();
+	if (r.role == "primary")
+		throw Refused(path + ": its shipping log may have these updates: recover it with "
+		                     "fur-ship, which takes them from there");
 	if (r.half_done)
 		throw Refused(path +
 		              ": no update can be given up, because the heap already holds a "

@@ -47,8 +47,9 @@ int copy_open(durability &d, const heap_file &file, const char *to, Page &page)
 
 int fail_lineage()
 {
-	return fur_fail(FUR_EBUSY, "the heap's ship page has no position of its present lineage yet: "
-	                           "let fur-ship ship some updates, and try again; there is no copy");
+	return fur_fail(FUR_EBUSY,
+	        "the heap's ship page has no position of its present lineage yet: "
+	        "let fur-ship ship some updates, and try again; there is no copy");
 }
 
 /* Before the copy begins: the position may move meanwhile. */

@@ -22,8 +22,8 @@ enum { EXIT_BAD_DATA = 1 };
 
 struct State {
 	const char *name, *marked;
-	bool live, worker, replayer;
-	uint64_t worker_pid, replayer_pid; /* from the control region; 0: not known */
+	bool live, worker, replayer, shipper;
+	uint64_t worker_pid, replayer_pid, shipper_pid; /* from the control region; 0: not known */
 };
 
 State state_of(const HeapView &heap)
@@ -35,6 +35,7 @@ State state_of(const HeapView &heap)
 	                                                            : "damaged";
 	s.worker = heap.used_by_worker();
 	s.replayer = heap.used_by_replayer();
+	s.shipper = heap.used_by_shipper();
 	s.live = s.worker || s.replayer;
 	if (heap.super()->control_bytes >= sizeof(control)) {
 		const media_file file = heap.file();
@@ -42,6 +43,7 @@ State state_of(const HeapView &heap)
 		        media_at(&file, heap.super()->control_offset));
 		s.worker_pid = s.worker ? c->worker_pid : 0;
 		s.replayer_pid = s.replayer ? c->replayer_pid : 0;
+		s.shipper_pid = s.shipper ? c->ship.shipper_pid : 0;
 	}
 	s.name = s.live ? "in use" : word == MEDIA_CLOSED ? "closed" : "needs recovery";
 	return s;
@@ -151,19 +153,37 @@ json bulk_json(const HeapView &heap)
 	return heap.super()->version >= 2 && block ? json(block) : json();
 }
 
+/* The heap's role, and its position in the log as the ship page has it; null without a role. */
+json shipping_json(const HeapView &heap)
+{
+	const std::optional<media_ship> page = heap.ship_page();
+	if (!page)
+		return {{"role", "damaged"}};
+	if (page->role == MEDIA_NO_ROLE)
+		return {};
+	const bool begins = page->offset == UINT64_MAX;
+	return {{"role", tools::role_text(page->role)}, {"node", tools::node_text(page->node)},
+	        {"log", page->log}, {"term", page->term}, {"lineage", page->lineage},
+	        {"frame", page->frame}, {"offset", begins ? json() : json(page->offset)},
+	        {"durts", page->durts}};
+}
+
 json heap_json(const HeapView &heap)
 {
 	State state = state_of(heap);
 	tools::Ring ring = read_ring(heap, state.live);
 	json all = {{"path", heap.path}, {"state", state.name}, {"marked", state.marked},
 	        {"snapshot", state.live},
-	        {"used_by", {{"worker", state.worker}, {"replayer", state.replayer},
-	                            {"worker_pid", state.worker_pid},
-	                            {"replayer_pid", state.replayer_pid}}}};
+	        {"used_by",
+	                {{"worker", state.worker}, {"replayer", state.replayer},
+	                        {"worker_pid", state.worker_pid},
+	                        {"replayer_pid", state.replayer_pid}, {"shipper", state.shipper},
+	                        {"shipper_pid", state.shipper_pid}}}};
 	all.update(super_json(heap));
 	all["ring"] = ring_json(heap, ring);
 	all["logs"] = logs_json(heap, ring);
 	all["bulk_block"] = bulk_json(heap);
+	all["shipping"] = shipping_json(heap);
 	all["allocator"] = allocator_json(heap, state, ring);
 	return all;
 }
@@ -179,6 +199,9 @@ std::string explain_state(const json &i)
 {
 	if (i["state"] == "closed")
 		return "closed";
+	if (i["state"] == "needs recovery" && !i["shipping"].is_null() &&
+	        i["shipping"]["role"] == "primary")
+		return "needs recovery, which fur-ship does, together with the shipping log";
 	if (i["state"] == "needs recovery")
 		return i["marked"] == "open"
 		               ? "needs recovery: it was not closed, and no process has it open"
@@ -241,6 +264,24 @@ std::string explain_bulk(const json &i)
 	                         ": the next program that opens the heap frees it";
 }
 
+std::string explain_shipping(const json &i)
+{
+	const json &s = i["shipping"];
+	if (s["role"] == "damaged")
+		return "both copies of the ship page are damaged: see fur-check";
+	std::string text = s["role"].get<std::string>() + ", node " + s["node"].get<std::string>() +
+	                   ", log " + s["log"].get<std::string>() + "; position: " +
+	                   (s["offset"].is_null() ? "the beginning"
+	                                          : "term " + number(s["term"]) + ", lineage " +
+	                                                    number(s["lineage"]) + ", frame " +
+	                                                    number(s["frame"]) + " at offset " +
+	                                                    number(s["offset"]) + ", durTS " +
+	                                                    number(s["durts"]));
+	if (i["used_by"]["shipper"] == true)
+		return text + "; shipped by process " + number(i["used_by"]["shipper_pid"]);
+	return s["role"] == "primary" ? text + "; no fur-ship" : text;
+}
+
 void print(const json &i)
 {
 	auto region = [&](const char *name) {
@@ -277,6 +318,8 @@ void print(const json &i)
 	line("logs       ", explain_logs(i));
 	if (!i["bulk_block"].is_null())
 		line("bulk       ", explain_bulk(i));
+	if (!i["shipping"].is_null())
+		line("shipping   ", explain_shipping(i));
 	line("allocator  ", explain_allocator(i["allocator"]));
 }
 

@@ -125,6 +125,19 @@ int write_new(const heap_file &old, const char *path, const heap_sizes &sizes)
 	return error;
 }
 
+/* The new file's durTSs begin anew: the log, and the position in it, are the old one's. */
+int check_role(const heap_file &file)
+{
+	media_ship page;
+	const int error = heap_read_ship_page(&file.geometry, file.super, &page);
+	if (error || page.role == MEDIA_NO_ROLE)
+		return error;
+	return fur_fail(FUR_EINVAL,
+	        "the heap is a %s, and its place in the log is this file's: take its role away "
+	        "first, with fur-ship --detach",
+	        page.role == MEDIA_PRIMARY ? "primary" : "standby");
+}
+
 /* Refuse a heap that is in use, was not closed, or is damaged. */
 int check_closed(const heap_file &file)
 {
@@ -213,6 +226,8 @@ int resize(const char *path, const heap_sizes &sizes)
 	if (error)
 		return error;
 	error = check_names(old);
+	if (!error)
+		error = check_role(old);
 	if (!error)
 		error = check_closed(old);
 	if (!error)

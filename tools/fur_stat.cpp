@@ -59,6 +59,9 @@ double percent(uint64_t part, uint64_t whole)
 
 const char HEADER[] = "state           replayer  updates/s  replayed/s        lag  ring%   log%";
 
+/* Of a primary. */
+const char SHIPPING_HEADER[] = "  shipper    unacked";
+
 std::string shown(bool known, const char *format, double value)
 {
 	char text[64] = "-";
@@ -83,7 +86,15 @@ std::string text_line(const Sample &s, const Rates &r)
 	        shown(s.worker, "%.1f",
 	                percent(s.fullest_log_bytes, std::max<uint64_t>(s.log_bytes, 1)))
 	                .c_str());
-	return text;
+	if (!s.primary)
+		return text;
+	char more[64];
+	snprintf(more, sizeof more, " %8s %10s",
+	        s.fenced    ? "fenced"
+	        : s.shipper ? "yes"
+	                    : "no",
+	        shown(s.worker, "%.0f", static_cast<double>(s.unacked)).c_str());
+	return std::string(text) + more;
 }
 
 /* ------------------------------------------------------------------------ JSON */
@@ -104,6 +115,13 @@ json sample_json(const std::string &path, const Sample &s, const Rates &r)
 		j.update({{"fullest_log_bytes", s.fullest_log_bytes},
 		        {"fullest_log_thread", s.fullest_log_thread}, {"replays", s.replays},
 		        {"replayed_updates", s.replayed_updates}});
+	if (s.primary)
+		j["shipper"] = s.shipper;
+	if (s.shipper_pid)
+		j["shipper_pid"] = s.shipper_pid;
+	if (s.primary && s.worker)
+		j.update({{"fenced", s.fenced}, {"term", s.term}, {"lineage", s.lineage},
+		        {"acked", s.acked}, {"unacked", s.unacked}});
 	if (r.known)
 		j.update({{"updates_per_s", r.updates}, {"replays_per_s", r.replays},
 		        {"replayed_per_s", r.replayed}});
@@ -145,8 +163,22 @@ std::string exposition(const std::string &path, const Sample &s)
 	add("fur_log_bytes", "gauge", s.log_bytes, "Bytes of each thread's redo log.");
 	add("fur_updates_total", "counter", s.updates,
 	        "Updates that fur-stat has seen since it started.");
+	if (s.primary)
+		add("fur_ship_up", "gauge", s.shipper, "1 while a fur-ship serves the heap.");
 	if (!s.worker)
 		return out;
+	if (s.primary) {
+		add("fur_ship_fenced", "gauge", s.fenced,
+		        "1 if another heap has taken this one's place in the shipping log.");
+		add("fur_ship_term", "gauge", s.term, "The term of the shipper's claim.");
+		add("fur_ship_lineage", "gauge", s.lineage,
+		        "The lineage of the updates that are shipped.");
+		add("fur_ship_acked", "gauge", s.acked,
+		        "The shipping log has every update below this durTS.");
+		add("fur_ship_unacked_updates", "gauge", s.unacked,
+		        "Slots of the ring up to the newest marker that the shipping log has not "
+		        "acknowledged.");
+	}
 	add("fur_log_fullest_bytes", "gauge", s.fullest_log_bytes,
 	        "Bytes that are not replayed in the redo log that has the most.");
 	add("fur_replays_total", "counter", s.replays, "Replays since the heap was opened.");
@@ -257,7 +289,7 @@ void report(const Options &o, const Sample &s, const Rates &r, uint64_t line)
 		print(sample_json(o.path, s, r).dump() + "\n");
 	} else {
 		if (line % LINES_PER_HEADER == 0)
-			print(std::string(HEADER) + "\n");
+			print(std::string(HEADER) + (s.primary ? SHIPPING_HEADER : "") + "\n");
 		print(text_line(s, r) + "\n");
 	}
 }

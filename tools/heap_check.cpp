@@ -68,6 +68,7 @@ public:
 		if (check_superblock() && check_length()) {
 			heap_.map(super_);
 			check_state();
+			check_role();
 			check_size();
 			if (std::optional<uint64_t> tail = check_tail()) {
 				Ring ring = check_ring(heap_, *tail, closed_, report_);
@@ -247,6 +248,18 @@ private:
 		std::vector<uint8_t> bytes(sizeof value);
 		memcpy(bytes.data(), &value, sizeof value);
 		return bytes;
+	}
+
+	void check_role()
+	{
+		const std::optional<media_ship> page = heap_.ship_page();
+		if (!page)
+			problem("ship page",
+			        "both copies are damaged: whether the heap is shipped, and where "
+			        "to, is lost",
+			        RESTORE);
+		else if (page->role != MEDIA_NO_ROLE)
+			report_.role = role_text(page->role);
 	}
 
 	void check_state()

@@ -25,7 +25,7 @@ struct Repair {
 };
 
 struct Problem {
-	std::string where; /* superblock, file, state, tail, ring, log, allocator */
+	std::string where; /* superblock, file, state, ship page, tail, ring, log, allocator */
 	std::string what;
 	std::string remedy;
 	std::optional<Repair> repair;
@@ -52,6 +52,7 @@ struct Report {
 	std::vector<Problem> problems;
 	std::vector<Lost> lost;
 	std::string state; /* "closed" or "needs recovery"; empty if it is not known */
+	std::string role;  /* "primary", "standby", or empty: none, or not known */
 	uint64_t to_replay = 0, holes = 0, aborted = 0;
 	std::optional<alloc_census> census;
 	std::string not_counted; /* why there is no census */

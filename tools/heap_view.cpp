@@ -113,6 +113,17 @@ bool HeapView::used_by_replayer() const
 	return locked(HEAP_LOCK_REPLAYER);
 }
 
+bool HeapView::used_by_shipper() const
+{
+	return locked(HEAP_LOCK_SHIP);
+}
+
+std::optional<media_ship> HeapView::ship_page() const
+{
+	media_ship page;
+	return media_ship_read(&geometry_, mapped_, &page) ? std::nullopt : std::optional(page);
+}
+
 void HeapView::map(const media_super &super)
 {
 	/* Private, so that even a bug in a tool cannot write to the file; unchanged pages show the
@@ -227,6 +238,18 @@ int HeapView::check_allocator(
 		        const_cast<std::function<void(const char *)> *>(&tell));
 	munmap(file.base, geometry_.heap_bytes);
 	return error;
+}
+
+const char *role_text(uint32_t role)
+{
+	return role == MEDIA_PRIMARY ? "primary" : role == MEDIA_STANDBY ? "standby" : "none";
+}
+
+std::string node_text(uint64_t node)
+{
+	char text[20];
+	snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(node));
+	return text;
 }
 
 std::string uuid_text(const media_super &super)

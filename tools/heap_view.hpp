@@ -9,6 +9,7 @@
 #include "internals.hpp"
 
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -83,6 +84,10 @@ public:
 	}
 	bool used_by_worker() const;
 	bool used_by_replayer() const;
+	bool used_by_shipper() const; /* fur-ship */
+
+	/* The ship page, all zero in a heap without one; nothing if it is damaged. */
+	std::optional<media_ship> ship_page() const;
 
 	/* The tail of the log.  Throws Refused if it is damaged. */
 	uint64_t tail() const;
@@ -116,6 +121,9 @@ bool for_entries(const media_file &file, const log_record &record,
         const std::function<void(const log_entry &)> &tell);
 
 std::string uuid_text(const media_super &super);
+const char *role_text(uint32_t role); /* enum media_role */
+/* As fur-ship, fur-standby and their options have it. */
+std::string node_text(uint64_t node);
 
 } // namespace tools
 

@@ -148,6 +148,27 @@ void HeapWatch::look_at_logs(Sample &s) const
 	}
 }
 
+/* A damaged page is fur-check's to report. */
+void HeapWatch::look_at_shipping(Sample &s) const
+{
+	const Mapping &m = *mapping_;
+	const control_ship &c = m.control->ship;
+	media_ship page;
+	s.primary = media_ship_read(m.file.super, m.file.words, &page) == 0 &&
+	            page.role == MEDIA_PRIMARY;
+	if (!s.primary)
+		return;
+	s.shipper = m.view.used_by_shipper();
+	s.shipper_pid = s.shipper ? arch_load(&c.shipper_pid) : 0;
+	if (!s.worker)
+		return;
+	s.fenced = arch_load32(&c.state) == CONTROL_FENCED;
+	s.term = arch_load(&c.term);
+	s.lineage = arch_load(&c.lineage);
+	s.acked = arch_load(&c.acked);
+	s.unacked = s.next > s.acked ? s.next - s.acked : 0;
+}
+
 Sample HeapWatch::look()
 {
 	Sample s;
@@ -176,6 +197,7 @@ Sample HeapWatch::look()
 		s.updates += s.next - last_.next;
 	if (s.worker)
 		look_at_logs(s);
+	look_at_shipping(s);
 	return last_ = s;
 }
 

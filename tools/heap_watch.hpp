@@ -34,6 +34,11 @@ struct Sample {
 	 * thread; since the heap was opened, replays, and updates replayed */
 	uint64_t fullest_log_bytes = 0, fullest_log_thread = 0;
 	uint64_t replays = 0, replayed_updates = 0;
+	/* Of a primary: does a fur-ship serve it?  Then, while a process works: has another heap
+	 * taken over; the shipper's claim; and how many durTSs up to the newest marker the log has
+	 * not acknowledged */
+	bool primary = false, shipper = false, fenced = false;
+	uint64_t shipper_pid = 0, term = 0, lineage = 0, acked = 0, unacked = 0;
 };
 
 class HeapWatch
@@ -55,6 +60,7 @@ private:
 	void look_at_users(Sample &s);
 	void look_at_markers(Sample &s);
 	void look_at_logs(Sample &s) const;
+	void look_at_shipping(Sample &s) const;
 	bool restarted(const Sample &s) const;
 
 	const std::string path_;

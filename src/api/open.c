@@ -27,8 +27,8 @@ static void upgrade_heap(struct durability *d)
 static int start_working(struct fur_heap *heap, struct replay_result *replayed)
 {
 	struct durability *d = &heap->durability;
-	/* Before the lock: fur-ship and fur-replayer would take the log of a heap that we refuse for
-	 * one that a living process writes. */
+	/* Before the lock: fur-ship and fur-replayer would take the log of a heap that we refuse
+	 * for one that a living process writes. */
 	int error = replay_may_recover(d);
 	if (error)
 		return error;

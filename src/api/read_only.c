@@ -87,8 +87,8 @@ int read_only_open(struct heap_file *copy, const struct fur_options *o, fur_heap
  * right before it recovers, and holds WORKING from then on.  So if no process holds WORKING, the
  * file is at rest as long as we have the right.  Sets *ended: the process that worked on the heap
  * has ended meanwhile. */
-static int copy_under_right(struct durability *d, const struct heap_file *file,
-        const struct heap_file *copy, bool *ended)
+static int copy_under_right(
+        struct durability *d, const struct heap_file *file, struct heap_file *copy, bool *ended)
 {
 	int working = heap_lock_held(file->fd, HEAP_LOCK_WORKING);
 	if (working < 0)

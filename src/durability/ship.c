@@ -102,17 +102,17 @@ void ship_fence(struct durability *d)
 void ship_close_gate(struct durability *d)
 {
 	change_state(d, CONTROL_HANDS_OVER);
-	/* Full fence: orders the state before the caller's loads of the ring.  An update stores its
-	 * marker, has a full fence in ship_call(), and loads the state: so we find its marker, or it
-	 * finds the state and waits for the log.  Without the fence neither might see the other, and
-	 * the update would return without being shipped. */
+	/* Full fence: orders the state before the caller's loads of the ring.  An update stores
+	 * its marker, has a full fence in ship_call(), and loads the state: so we find its marker,
+	 * or it finds the state and waits for the log.  Without the fence neither might see the
+	 * other, and the update would return without being shipped. */
 	arch_fence();
 }
 
 bool ship_drained(const struct durability *d, uint64_t durts)
 {
-	/* The whole ring: late updates, whose markers are not in the file yet, may have drawn most of
-	 * the slots below a marker. */
+	/* The whole ring: late updates, whose markers are not in the file yet, may have drawn most
+	 * of the slots below a marker. */
 	for (uint64_t k = 0; k < d->super->ring_slots; k++)
 		if (arch_load_acquire(&durability_marker(d, durts + k)->durts) == durts + k)
 			return false;

@@ -95,8 +95,9 @@ FUR_MUST_USE static inline int ship_admit(struct durability *d, uint32_t thread)
  *          those for which the heap has failed. */
 FUR_MUST_USE int ship_wait(struct durability *d, uint64_t durts);
 
-/* Do transactions of this heap return only what is acknowledged?  The caller has put its marker into
- * the file, and called the shipper, which is a full fence between that and the load of the state. */
+/* Do transactions of this heap return only what is acknowledged?  The caller has put its marker
+ * into the file, and called the shipper, which is a full fence between that and the load of the
+ * state. */
 static inline bool ship_replicates(const struct durability *d)
 {
 	return unlikely(d->ship.on) &&
@@ -113,9 +114,9 @@ static inline int ship_wait_all(struct durability *d)
 	return likely(!ship_replicates(d)) || error ? error : ship_wait(d, ring_next_acquire(d));
 }
 
-/* ship_newest - name all that this process's updates have made so far by one of them, the newest that
- * is in the stream or will be: of lineage *lineage, or *durts 0.  What the caller means must be
- * durable.
+/* ship_newest - name all that this process's updates have made so far by one of them, the newest
+ * that is in the stream or will be: of lineage *lineage, or *durts 0.  What the caller means must
+ * be durable.
  *
  *   INV-SH81  The result is not below any update whose marker was in the file before the call, and
  *             it is not below them for ever without a frame: it is an update that commits.

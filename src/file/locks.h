@@ -11,8 +11,8 @@
  *                          and recovers, while it has the right to replay.  So a replayer that has
  *                          that right and sees this lock held may replay the log as a living
  *                          process writes it
- *     HEAP_LOCK_SHIP       held by the fur-ship of a heap, as long as it runs, and by those who give
- *                          the heap another role
+ *     HEAP_LOCK_SHIP       held by the fur-ship of a heap, as long as it runs; and by a program
+ *                          that gives the heap another role, while it does so
  *
  * Another byte, HEAP_LOCK_LAB, is for programs of lab/: libfur never looks at it.
  *

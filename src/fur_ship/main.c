@@ -78,9 +78,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 	case 'i': a->init = true; return 0;
 	case 'l': a->log = arg; return 0;
 	case 'X': add_setting(a, arg, state); return 0;
-	case 'b':
-		a->beat_ms = program_number(state, "--beat", arg, 0, BEAT_MS_MOST);
-		return 0;
+	case 'b': a->beat_ms = program_number(state, "--beat", arg, 0, BEAT_MS_MOST); return 0;
 	case 'q': a->quiet = true; return 0;
 	case 's': a->status = true; return 0;
 	case 'd': a->detach = true; return 0;
@@ -132,7 +130,8 @@ static int run_init(const struct arguments *a, int fd)
 	if (error)
 		return fail_with(a->heap, error);
 	if (!a->quiet)
-		printf("%s: primary, node %016" PRIx64 ", log %s: start fur-ship beside the program; "
+		printf("%s: primary, node %016" PRIx64
+		       ", log %s: start fur-ship beside the program; "
 		       "a standby begins with a copy: fur-copy --for-standby\n",
 		        a->heap, page.node, page.log);
 	return EXIT_SUCCESS;
@@ -171,7 +170,7 @@ static void print_processes(const struct arguments *a, const struct ship_status 
 	if (s->worker_pid)
 		printf("open in process %" PRIu64 "\n", s->worker_pid);
 	else
-		printf("%s\n", s->closed  ? "closed"
+		printf("%s\n", s->closed ? "closed"
 		               : primary ? "not open, needs recovery, which fur-ship does"
 		                         : "not open, needs recovery");
 	if (s->shipper_pid)
@@ -187,8 +186,8 @@ static void print_shipping(const struct ship_status *s)
 	        "no update may begin: the heap is being handed over"};
 	if (s->shipping < sizeof states / sizeof *states)
 		printf("%s\n", states[s->shipping]);
-	printf("term %" PRIu64 ", lineage %" PRIu64 "; acknowledged below durTS %" PRIu64 "; %" PRIu64
-	       " updates are not\n",
+	printf("term %" PRIu64 ", lineage %" PRIu64 "; acknowledged below durTS %" PRIu64
+	       "; %" PRIu64 " updates are not\n",
 	        s->term, s->lineage, s->acked, s->unacked);
 }
 
@@ -249,7 +248,8 @@ static void say_recovered(void *self, const struct replay_result *r)
 {
 	char text[160];
 	snprintf(text, sizeof text,
-	        "its process has died; recovered: %" PRIu64 " updates of the heap's own log, %" PRIu64
+	        "its process has died; recovered: %" PRIu64
+	        " updates of the heap's own log, %" PRIu64
 	        " dropped for a lost dependency, and what the shipping log had",
 	        r->updates, r->dropped);
 	say(self, text);
@@ -278,8 +278,8 @@ static void say_hands_over(void *self, uint64_t node)
 static void say_keeps(void *self, uint64_t node)
 {
 	const struct arguments *a = self;
-	fprintf(stderr, "fur-ship: %s: node %016" PRIx64
-	                " has not claimed the stream: this heap goes on\n",
+	fprintf(stderr,
+	        "fur-ship: %s: node %016" PRIx64 " has not claimed the stream: this heap goes on\n",
 	        a->heap, node);
 }
 
@@ -323,7 +323,8 @@ static int run_service(struct arguments *a, int fd)
 int main(int argc, char **argv)
 {
 	static const struct argp argp = {options, option_parse, "HEAP",
-	        "Ship the updates of the libfur heap HEAP to a log that other machines read, while a "
+	        "Ship the updates of the libfur heap HEAP to a log that other machines read, while "
+	        "a "
 	        "program uses the heap.  When the program has died, fur-ship recovers the heap, "
 	        "together with the log, and waits for the next program.  SIGTERM and SIGINT end "
 	        "fur-ship.\v"

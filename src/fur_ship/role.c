@@ -71,8 +71,7 @@ static int check_log(const struct heap_file *file, struct stream_engine *engine,
 	return n;
 }
 
-static int open_new_log(
-        const struct heap_file *file, const char *log, const char *const *settings)
+static int open_new_log(const struct heap_file *file, const char *log, const char *const *settings)
 {
 	struct stream_engine *engine;
 	int error = engine_open(log, ENGINE_MAKE, settings, &engine);
@@ -88,8 +87,8 @@ static int beginning(const char *log, struct media_ship *page)
 {
 	*page = (struct media_ship){.role = MEDIA_PRIMARY, .offset = STREAM_NO_OFFSET};
 	if (strlen(log) >= sizeof page->log)
-		return fur_fail(FUR_EINVAL, "the log's name has %zu bytes: %zu at most", strlen(log),
-		        sizeof page->log - 1);
+		return fur_fail(FUR_EINVAL, "the log's name has %zu bytes: %zu at most",
+		        strlen(log), sizeof page->log - 1);
 	snprintf(page->log, sizeof page->log, "%s", log);
 	while (!page->node)
 		if (getrandom(&page->node, sizeof page->node, 0) != sizeof page->node)

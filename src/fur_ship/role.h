@@ -8,8 +8,8 @@
 #include "media/ship_page.h"
 #include <fur.h>
 
-/* role_init - make the heap that is open as `fd`, which belongs to this call, a primary with the log
- * `log` (engine_open()), which is made if it is not there.  *page is its ship page then.
+/* role_init - make the heap that is open as `fd`, which belongs to this call, a primary with the
+ * log `log` (engine_open()), which is made if it is not there.  *page is its ship page then.
  * Durable: before return.
  * Errors: FUR_EBUSY: a program has it open, a replayer or fur-ship serves it, or it was not closed;
  *         FUR_EVERSION: it is of version 1; FUR_EEXIST: it has a role, or the log has a stream of

@@ -2,7 +2,7 @@
  *
  * serve.c - see serve.h.
  *
- * Way 18, fur-ship serves a heap:
+ * Way 17, fur-ship serves a heap:
  *
  *     service_run()           looks who works on the heap, again and again
  *       open_log()            connects to the log
@@ -107,6 +107,7 @@ static void detach(struct service *s, struct durability *d)
 	durability_detach(d);
 }
 
+/* Nothing that an earlier fur-ship had in its memory is missed (INV-FS2). */
 static int ship_beside(struct service *s)
 {
 	struct durability d;
@@ -205,11 +206,13 @@ static int check_role(const struct service *s)
 	if (error)
 		return error;
 	if (page.role == MEDIA_STANDBY)
-		return fur_fail(FUR_EINVAL, "the heap is a standby, and ships nothing: let it follow "
-		                            "its primary, with fur-standby");
+		return fur_fail(FUR_EINVAL,
+		        "the heap is a standby, and ships nothing: let it follow "
+		        "its primary, with fur-standby");
 	if (page.role != MEDIA_PRIMARY)
-		return fur_fail(FUR_EINVAL, "the heap's updates are not shipped: make it a primary, "
-		                            "with fur-ship --init HEAP --log NAME");
+		return fur_fail(FUR_EINVAL,
+		        "the heap's updates are not shipped: make it a primary, "
+		        "with fur-ship --init HEAP --log NAME");
 	return 0;
 }
 

@@ -6,12 +6,12 @@
  * With role.h and status.h it is the contract of src/fur_ship: the program fur-ship, which ships
  * the updates of a heap.
  *
- *   INV-FS1  A heap has at most one fur-ship (HEAP_LOCK_SHIP), and nobody gives the heap another
- *            role meanwhile.
+ *   INV-FS1  A heap has at most one fur-ship (HEAP_LOCK_SHIP), and a program that gives the heap
+ *            another role holds the same lock.
  *   INV-FS2  fur-ship may die at any instant.  The next one reads in the log what the log has
  *            (INV-SH33), beside the program or after it.
- *   INV-FS3  It ships only while a program holds HEAP_LOCK_WORKING, and recovers only while it holds
- *            HEAP_LOCK_WORKER itself.
+ *   INV-FS3  It ships only while a program holds HEAP_LOCK_WORKING, and recovers only while it
+ *            holds HEAP_LOCK_WORKER itself.
  */
 #ifndef FUR_SHIP_SERVE_H
 #define FUR_SHIP_SERVE_H
@@ -44,9 +44,9 @@ struct service {
 FUR_MUST_USE int service_start(struct service *s, int fd, const char *path);
 
 /* service_run - ship, and recover, until service_stop().  Failures of the log are tried again.
- * Errors: FUR_EFENCED: another node writes the stream; it is the one that this node was to hand over
- *         to, if service_handed_over(); FUR_ENOENT: the file was removed; FUR_EINVAL: the heap is no
- *         primary any more, or the log's name or a setting is wrong; FUR_ECORRUPT, FUR_EIO,
+ * Errors: FUR_EFENCED: another node writes the stream; it is the one to which this node was to hand
+ *         over, if service_handed_over(); FUR_ENOENT: the file was removed; FUR_EINVAL: the heap is
+ *         no primary any more, or the log's name or a setting is wrong; FUR_ECORRUPT, FUR_EIO,
  *         FUR_ESYS. */
 FUR_MUST_USE int service_run(struct service *s);
 bool service_handed_over(const struct service *s);

@@ -74,8 +74,9 @@ static int check_processes(const struct heap_file *file)
 		return fur_fail(FUR_EBUSY, "no fur-ship ships this heap: start it, with fur-ship "
 		                           "HEAP, and try again");
 	if (!working)
-		return fur_fail(FUR_EBUSY, "no program has the heap open, so nothing is to be handed "
-		                           "over: stop fur-ship, and promote the standby");
+		return fur_fail(FUR_EBUSY,
+		        "no program has the heap open, so nothing is to be handed "
+		        "over: stop fur-ship, and promote the standby");
 	return 0;
 }
 
@@ -91,7 +92,8 @@ static int await_handover(struct durability *d, const struct heap_file *file, ui
 			return 0;
 		if (arch_load_acquire(&c->heir) != node)
 			return fur_fail(FUR_EBEHIND,
-			        "node %016llx has not claimed the stream within %d s, and this heap "
+			        "node %016llx has not claimed the stream within %d s, and this "
+			        "heap "
 			        "goes on: see whether fur-standby follows there, and try again",
 			        (unsigned long long)node, SHIPPER_HANDOVER_MS / 1000);
 		error = check_processes(file);

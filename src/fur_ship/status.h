@@ -24,8 +24,8 @@ FUR_MUST_USE int status_read(int fd, const char *path, struct ship_status *statu
 /* status_hand_over - let the fur-ship of the heap hand it over to the node, and wait for that
  * (shipper_hand_over()).  It closes `fd`.
  * Errors: FUR_EINVAL: the heap is no primary, or the node is its own; FUR_EBUSY: no program has the
- *         heap open, no fur-ship ships it, or it is being handed over already; FUR_EBEHIND: the node
- *         has not claimed, and this heap goes on. */
+ *         heap open, no fur-ship ships it, or it is being handed over already; FUR_EBEHIND: the
+ *         node has not claimed, and this heap goes on. */
 FUR_MUST_USE int status_hand_over(int fd, const char *path, uint64_t node);
 
 #endif /* FUR_SHIP_STATUS_H */

@@ -58,8 +58,8 @@ struct keeper {
 	const struct arguments *a;
 	fur_heap *heap;
 	fur_follower *follower;
-	uint64_t delay_ns;   /* of rank and chance, beside --takeover */
-	uint64_t failed_at;  /* arch_now_ns() of the newest attempt that failed */
+	uint64_t delay_ns;  /* of rank and chance, beside --takeover */
+	uint64_t failed_at; /* arch_now_ns() of the newest attempt that failed */
 	bool promoted;
 };
 
@@ -341,10 +341,12 @@ int main(int argc, char **argv)
 {
 	static const struct argp argp = {options, option_parse, "HEAP",
 	        "Keep the standby HEAP up to date with its primary, and let it take the primary's "
-	        "place.  A primary that another node has replaced becomes a standby first.  Programs "
+	        "place.  A primary that another node has replaced becomes a standby first.  "
+	        "Programs "
 	        "read copies of the heap (fur_open_copy), or follow in place of fur-standby "
 	        "(fur_ship.h).  SIGUSR1 promotes the heap; SIGTERM and SIGINT end fur-standby.\v"
-	        "Exit status: 0 ended by a signal, or promoted with --promote, 1 the heap or its log "
+	        "Exit status: 0 ended by a signal, or promoted with --promote, 1 the heap or its "
+	        "log "
 	        "is damaged, missing or in use, 2 wrong usage, 4 the heap is the primary now.",
 	        NULL, NULL, NULL};
 	struct arguments a = {0};

@@ -5,8 +5,10 @@
 #include "fur_standby/role.h"
 #include "api/attach.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "ship/engine_open.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,7 +17,7 @@
 
 /* ------------------------------------------------------------------- prepare */
 
-/* Leaves *rejoined false if nobody has replaced the primary. */
+/* Leaves *rejoined false if no other node has replaced the primary. */
 static int rejoin(struct heap_file *file, const char *const *settings, const char *lost,
         struct media_ship *page, bool *rejoined, struct rejoin_result *result)
 {
@@ -36,7 +38,7 @@ static int rejoin(struct heap_file *file, const char *const *settings, const cha
 	return error ? error : heap_read_ship_page(&file->geometry, file->super, page);
 }
 
-/* Nobody serves the heap who would take it for a primary still. */
+/* No program that serves the heap takes it for a primary still. */
 static int lock_role(const struct heap_file *file)
 {
 	const int error = heap_lock_file(file->fd, HEAP_LOCK_REPLAYER);
@@ -50,8 +52,9 @@ static int prepare(struct heap_file *file, const char *const *settings, const ch
 	if (error || page->role == MEDIA_STANDBY)
 		return error;
 	if (page->role != MEDIA_PRIMARY)
-		return fur_fail(FUR_EINVAL, "the heap has no role: a standby begins as a copy of its "
-		                            "primary, made by fur-copy --for-standby");
+		return fur_fail(FUR_EINVAL,
+		        "the heap has no role: a standby begins as a copy of its "
+		        "primary, made by fur-copy --for-standby");
 	error = lock_role(file);
 	return error ? error : rejoin(file, settings, lost, page, rejoined, result);
 }
@@ -86,12 +89,12 @@ static bool is_standby_program(pid_t pid)
 {
 	char path[64], name[32] = "";
 	snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-	FILE *f = fopen(path, "re");
-	if (!f)
+	const int fd = system_open(path, O_RDONLY, 0);
+	if (fd < 0)
 		return false;
-	const bool read = fgets(name, sizeof name, f);
-	fclose(f);
-	return read && strcmp(name, "fur-standby\n") == 0;
+	const ssize_t n = system_read(fd, name, sizeof name - 1, 0);
+	close(fd);
+	return n > 0 && strcmp(name, "fur-standby\n") == 0;
 }
 
 static int signal_program(const struct heap_file *file)
@@ -104,8 +107,9 @@ static int signal_program(const struct heap_file *file)
 	if (held < 0)
 		return held;
 	if (!held || !pid || !is_standby_program(pid) || kill(pid, SIGUSR1))
-		return fur_fail(FUR_EBUSY, "no fur-standby of this machine has the heap open, and can "
-		                           "be asked: start fur-standby HEAP first");
+		return fur_fail(FUR_EBUSY,
+		        "no fur-standby of this machine has the heap open, and can "
+		        "be asked: start fur-standby HEAP first");
 	return 0;
 }
 
@@ -123,8 +127,9 @@ static int await_promotion(const struct heap_file *file, unsigned patience_ms)
 			break;
 		usleep(LOOK_US);
 	}
-	return fur_fail(FUR_EBEHIND, "the heap has not taken over: see what its fur-standby says, and "
-	                             "try again");
+	return fur_fail(FUR_EBEHIND,
+	        "the heap has not taken over: see what its fur-standby says, and "
+	        "try again");
 }
 
 static int promote(const struct heap_file *file, unsigned patience_ms)

@@ -34,7 +34,8 @@ struct control_log {
 enum control_shipping {
 	CONTROL_SHIPS_NOT, /* none has said so since the heap was opened */
 	CONTROL_SHIPS,
-	CONTROL_FENCED, /* another machine's heap has taken over: what is not acknowledged is lost */
+	/* Another machine's heap has taken over: what is not acknowledged is lost */
+	CONTROL_FENCED,
 	CONTROL_HANDS_OVER /* another heap is asked to take over: no update begins */
 };
 
@@ -47,8 +48,8 @@ struct control_ship {
 	uint32_t state; /* enum control_shipping */
 	/* Shared events (base/event.h): `acked` or `state` has changed */
 	uint32_t moved;
-	/* The node that is to take over; 0: none.  Written by fur-ship --handover, and by the shipper,
-	 * when that has come to an end */
+	/* The node that is to take over; 0: none.  Written by fur-ship --handover, and by the
+	 * shipper, when that has come to an end */
 	uint64_t heir;
 	/* Of the shipper's claim, and its process: for messages, and the lineage also for tokens */
 	uint64_t term, lineage, shipper_pid;

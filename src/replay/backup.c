@@ -194,7 +194,7 @@ static void backup_end(struct backup *b)
 	pthread_mutex_unlock(&b->d->replaying);
 }
 
-int backup_copy(struct durability *d, const struct heap_file *from, const struct heap_file *to)
+int backup_copy(struct durability *d, const struct heap_file *from, struct heap_file *to)
 {
 	struct backup b = {.d = d, .from = from, .to = *to};
 	int error = backup_begin(&b);
@@ -202,13 +202,13 @@ int backup_copy(struct durability *d, const struct heap_file *from, const struct
 		return error;
 	error = copy_all(&b);
 	backup_end(&b);
+	to->geometry.more = to->super->more;
 	return error;
 }
 
 /* The copy is closed, and has no ship page yet. */
 static int write_standby(struct heap_file *to, struct media_ship *page)
 {
-	to->geometry.more = to->super->more;
 	if (page->role == MEDIA_PRIMARY &&
 	        media_tail_decode(to->super->tail[0][0], &page->durts)) /* INV-SH85 */
 		return fur_fail(FUR_ECORRUPT, "the copy has no tail: report this as a bug");

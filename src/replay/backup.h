@@ -27,22 +27,23 @@
  *         copy then. */
 FUR_MUST_USE int backup_heap(struct durability *d, const struct heap_file *from, const char *path);
 
-/* backup_for_standby - the same, and the copy is a standby from the moment it has its name.  *page is
- * the ship page of the original, read before the call, with the copy's node.  Of a primary it gets
- * the tail that the copy has at its end as its durTS.  A copy of a standby has its position in its
- * header.
+/* backup_for_standby - the same, and the copy is a standby from the moment it has its name.  *page
+ * is the ship page of the original, read before the call, with the copy's node.  Of a primary it
+ * gets the tail that the copy has at its end as its durTS.  A copy of a standby has its position in
+ * its header.
  *
- *   INV-SH85  A copy for a standby has every update below page->durts, and every update of the frames
- *             before the position.  The log has all of these: a replay takes nothing else (INV-SH1).
+ *   INV-SH85  A copy for a standby has every update below page->durts, and every update of the
+ *             frames before the position.  The log has all of these: a replay takes nothing else
+ *             (INV-SH1).
  * Errors:   as backup_heap(); FUR_EVERSION. */
 struct media_ship;
 FUR_MUST_USE int backup_for_standby(struct durability *d, const struct heap_file *from,
         const char *path, struct media_ship *page);
 
 /* backup_copy - the same into `to`, a file for a copy, which may have no name (api/read_only.c).
- * It makes nothing durable. */
+ * It makes nothing durable.  Sets to->geometry. */
 FUR_MUST_USE int backup_copy(
-        struct durability *d, const struct heap_file *from, const struct heap_file *to);
+        struct durability *d, const struct heap_file *from, struct heap_file *to);
 
 /* backup_at_rest - copy the whole file as it is, with its log.  No process works on the heap, and
  * the caller has the right to replay: so no process begins to, and none recovers the heap.

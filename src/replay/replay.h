@@ -62,7 +62,8 @@ void replay_recover_give_up(struct recovery *w);
  * Errors: FUR_EIO. */
 FUR_MUST_USE int replay_skip(struct durability *d, uint64_t tail);
 
-/* May libfur recover the heap, if that was not closed (INV-SH4)?  Errors: FUR_EBUSY: fur-ship does. */
+/* May libfur recover the heap, if that was not closed (INV-SH4)?
+ * Errors: FUR_EBUSY: fur-ship does. */
 FUR_MUST_USE int replay_may_recover(const struct durability *d);
 
 /* Recover if the heap was not closed, and set *recovered accordingly; otherwise check that it was

@@ -184,7 +184,8 @@ static void say_detached(void *self)
 
 static int run_server(struct arguments *a, int fd)
 {
-	const struct server_events events = {say_recovered, say_left, say_attached, say_detached, a};
+	const struct server_events events = {
+	        say_recovered, say_left, say_attached, say_detached, a};
 	int error = server_start(fd, a->heap, &a->replay, &events, &server);
 	if (error)
 		return fail_with(a->heap, error);

@@ -27,8 +27,9 @@ static void file_lost(int number, siginfo_t *info, void *context)
 	(void)context;
 	if (info->si_code > 0) { /* not by kill(): there is an address */
 		system_print(STDERR_FILENO, program_invocation_short_name);
-		system_print(STDERR_FILENO, ": the heap file can no longer be read (truncated, or a "
-		                            "failing disk): restore it from a copy\n");
+		system_print(STDERR_FILENO,
+		        ": the heap file can no longer be read (truncated, or a "
+		        "failing disk): restore it from a copy\n");
 		_exit(EXIT_BAD_DATA);
 	}
 	signal(number, SIG_DFL);

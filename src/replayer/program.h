@@ -26,13 +26,14 @@ static inline int program_fail(const char *program, const char *path, int error)
 	return EXIT_BAD_DATA;
 }
 
-/* The number that an option has as its argument; ends the program if it is not within the bounds. */
+/* The number that an option has as its argument.  Ends the program if it is not within the
+ * bounds. */
 struct argp_state;
 uint32_t program_number(const struct argp_state *state, const char *option, const char *text,
         unsigned long least, unsigned long most);
 
-/* Call `stop` for SIGTERM and SIGINT.  End with one line if the heap's file, which is mapped, became
- * shorter, or cannot be read. */
+/* Call `stop` for SIGTERM and SIGINT.  End with one line if the heap's file, which is mapped,
+ * became shorter, or cannot be read. */
 void program_handle_signals(void (*stop)(int signal));
 
 #endif /* FUR_PROGRAM_H */

@@ -197,7 +197,8 @@ static void go_back(struct follower *f)
 	f->heir = 0;
 	f->n_ended = 0;
 	memset(f->ended, 0, sizeof f->ended);
-	/* After a claim that nothing has followed yet, the header has the end of the lineage before. */
+	/* After a claim that nothing has followed yet, the header has the end of the lineage
+	 * before. */
 	if (f->stored.lineage < f->stored.position.lineage)
 		note_end(f, f->stored.lineage, f->stored.durts);
 	stream_init(&f->stream, f->heap->file.geometry.uuid, &f->stored.position);
@@ -265,7 +266,7 @@ static bool is_further(const struct follow_point *header, const struct follow_po
 	const uint64_t frame = header->position.frame_no;
 	if (!frame && !header->durts)
 		return false;
-	/* Of a heap that was a standby once, and a copy of it that has updates of its own lineage */
+	/* Of a heap that was a standby once, and a copy of it: it has updates of its own lineage */
 	if (frame == page->position.frame_no && header->lineage != page->lineage)
 		return header->lineage > page->lineage;
 	return frame >= page->position.frame_no;

@@ -99,7 +99,8 @@ static int claim(struct claimant *c)
 {
 	const struct writer *w = &c->writer;
 	int error = 0;
-	while (!error && !(w->phase == WRITER_SHIPS && w->submitted && w->counted == w->submitted)) {
+	while (!error &&
+	        !(w->phase == WRITER_SHIPS && w->submitted && w->counted == w->submitted)) {
 		if (w->phase == WRITER_SHIPS && !w->submitted)
 			submit_beat(c);
 		error = turn(c);
@@ -129,9 +130,8 @@ static int connect(struct claimant *c)
 
 int promote_claim(const struct promotion *p, struct stream_position *position)
 {
-	struct claimant c = {.p = p,
-	        .read = malloc(FRAME_MOST_BYTES),
-	        .built = malloc(FRAME_MOST_BYTES)};
+	struct claimant c = {
+	        .p = p, .read = malloc(FRAME_MOST_BYTES), .built = malloc(FRAME_MOST_BYTES)};
 	int error = c.read && c.built
 	                    ? 0
 	                    : fur_fail(FUR_ENOMEM, "no memory for frames: free some memory");

@@ -16,11 +16,11 @@
  *     6  the program closes the heap       a primary
  *
  *   INV-SH82  The ship page gets the role of a primary when the image has every update before the
- *             heap's own claim, and its ring has none that is not in the image.  So a recovery, which
- *             ships what the ring has, ships nothing that came from the old primary.
- *   INV-SH83  The position in the page is behind a frame of the heap's own term.  So everything that
- *             a recovery or a shipper reads from there on is the heap's own, or shows that another
- *             node has claimed.
+ *             heap's own claim, and its ring has none that is not in the image.  So a recovery,
+ *             which ships what the ring has, ships nothing that came from the old primary.
+ *   INV-SH83  The position in the page is behind a frame of the heap's own term.  So everything
+ *             that a recovery or a shipper reads from there on is the heap's own, or shows that
+ *             another node has claimed.
  *   INV-SH84  A node takes over from the writer that its caller has named by the term, and from no
  *             other: if another node has claimed since, it gives up.
  */

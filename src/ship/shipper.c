@@ -577,8 +577,8 @@ static int hand_over(struct shipper *s)
 int shipper_hand_over(struct durability *d, uint64_t node)
 {
 	if (!arch_cas(&d->control->ship.heir, 0, node))
-		return fur_fail(FUR_EBUSY,
-		        "the heap is being handed over already: wait for that to end");
+		return fur_fail(
+		        FUR_EBUSY, "the heap is being handed over already: wait for that to end");
 	ship_call_shipper(d);
 	return 0;
 }

@@ -51,7 +51,8 @@ struct shipper {
 	uint64_t until_ns; /* when the wait for an answer ends in doubt */
 	struct shipper_events events;
 	bool troubled;
-	/* When nothing was shipped for this long: a frame that says that the writer lives.  0: none */
+	/* When nothing was shipped for this long: a frame that says that the writer lives.  0:
+	 * none */
 	uint64_t beat_ns, beat_at;
 	/* Handover: to this node, or 0; until when; it has been asked */
 	uint64_t heir, heir_until, usual_beat_ns;

@@ -35,7 +35,7 @@
 #include <unistd.h>
 
 enum {
-	STEP = 16,           /* messages between two looks at what callers want */
+	STEP = 16, /* messages between two looks at what callers want */
 	DEFAULT_PATIENCE_MS = 10000,
 	MOST_SETTINGS = 256,
 	/* At the log's end, it looks again after this time, which doubles */
@@ -64,7 +64,7 @@ struct fur_follower {
 	/* Under the mutex */
 	enum question question;
 	uint64_t until_ns; /* of the question */
-	uint64_t term;     /* of the writer to be replaced; 0: whoever writes */
+	uint64_t term;     /* of the writer to be replaced; 0: the one that writes */
 	uint64_t patience_ns;
 	int answer;
 	char answer_text[256];
@@ -204,8 +204,8 @@ static void answer(struct fur_follower *x, int error)
 
 static int connect(struct fur_follower *x)
 {
-	int error = engine_open(
-	        x->page.log, ENGINE_READ, (const char *const *)x->settings, &x->engine);
+	int error =
+	        engine_open(x->page.log, ENGINE_READ, (const char *const *)x->settings, &x->engine);
 	if (!error)
 		error = follow_begin(x->engine, x->heap, &x->follower);
 	if (error)
@@ -247,8 +247,9 @@ static int turn(struct fur_follower *x)
 
 static int fail_claimed(void)
 {
-	return fur_fail(FUR_EFENCED, "another node has claimed the shipping log meanwhile: this heap "
-	                             "follows it");
+	return fur_fail(FUR_EFENCED,
+	        "another node has claimed the shipping log meanwhile: this heap "
+	        "follows it");
 }
 
 /* Step 3 of promote.h. */
@@ -358,8 +359,9 @@ static void *follower_main(void *argument)
 			(void)arch_futex_wait_for(&unchanged, 0, RETRY_NS);
 	}
 	if (final || stops(x))
-		answer(x, fur_fail(final ? x->state.error : FUR_EBEHIND, "the follower has ended%s%s",
-		                  final ? ": " : "", final ? x->state.message : ": follow again"));
+		answer(x,
+		        fur_fail(final ? x->state.error : FUR_EBEHIND, "the follower has ended%s%s",
+		                final ? ": " : "", final ? x->state.message : ": follow again"));
 	lock(x);
 	x->state.follows = false;
 	unlock_and_tell(x);
@@ -387,7 +389,8 @@ static int copy_settings(struct fur_follower *x, const char *const *settings)
 	while (settings && settings[n])
 		n++;
 	if (n > MOST_SETTINGS)
-		return fur_fail(FUR_EINVAL, "fur_follow: %u settings: %d at most", n, MOST_SETTINGS);
+		return fur_fail(
+		        FUR_EINVAL, "fur_follow: %u settings: %d at most", n, MOST_SETTINGS);
 	x->settings = calloc(n + 1, sizeof *x->settings);
 	for (unsigned k = 0; x->settings && k < n; k++)
 		if (!(x->settings[k] = strdup(settings[k])))
@@ -397,8 +400,8 @@ static int copy_settings(struct fur_follower *x, const char *const *settings)
 
 static int set_up(struct fur_follower *x, const struct fur_follow_options *given)
 {
-	const struct fur_struct theirs = {"fur_follow_options", (void *)(uintptr_t)given,
-	        FUR_FOLLOW_OPTIONS_LEAST_BYTES};
+	const struct fur_struct theirs = {
+	        "fur_follow_options", (void *)(uintptr_t)given, FUR_FOLLOW_OPTIONS_LEAST_BYTES};
 	const struct durability *d = &x->heap->durability;
 	struct fur_follow_options o = {.size = sizeof o};
 	int error = given ? fur_struct_take(&theirs, &o, sizeof o) : 0;
@@ -409,8 +412,9 @@ static int set_up(struct fur_follower *x, const struct fur_follow_options *given
 	if (!error)
 		error = heap_read_ship_page(d->super, d->words, &x->page);
 	if (!error && !x->page.node)
-		error = fur_fail(FUR_ECORRUPT, "%s: this standby has no node: make a new copy, with "
-		                               "fur-copy --for-standby",
+		error = fur_fail(FUR_ECORRUPT,
+		        "%s: this standby has no node: make a new copy, with "
+		        "fur-copy --for-standby",
 		        heap_path(&x->heap->file));
 	if (!error)
 		error = copy_settings(x, o.settings);
@@ -501,8 +505,7 @@ FUR_API int fur_unfollow(fur_follower *x)
 
 FUR_API int fur_get_follow_state(const fur_follower *x, struct fur_follow_state *state)
 {
-	const struct fur_struct theirs = {
-	        "fur_follow_state", state, FUR_FOLLOW_STATE_LEAST_BYTES};
+	const struct fur_struct theirs = {"fur_follow_state", state, FUR_FOLLOW_STATE_LEAST_BYTES};
 	const int error = check_follower(x, "fur_get_follow_state");
 	if (error)
 		return error;
@@ -519,14 +522,16 @@ static int ask(fur_follower *x, uint64_t term)
 	int error = 0;
 	lock(x);
 	if (x->state.promoted)
-		error = fur_fail(FUR_EINVAL, "fur_take_over: this heap has been promoted: close it, "
-		                             "and open it again");
+		error = fur_fail(FUR_EINVAL,
+		        "fur_take_over: this heap has been promoted: close it, "
+		        "and open it again");
 	else if (!x->state.follows)
 		error = fur_fail(x->state.error ? x->state.error : FUR_EBEHIND,
 		        "the follower has ended: %s", x->state.message);
 	else if (x->question == ASKED)
-		error = fur_fail(FUR_EINVAL, "fur_take_over: another thread has called it: wait for "
-		                             "that");
+		error = fur_fail(FUR_EINVAL,
+		        "fur_take_over: another thread has called it: wait for "
+		        "that");
 	else {
 		x->question = ASKED;
 		x->term = term;

@@ -163,7 +163,8 @@ static int look_and_wait(struct fur_heap *heap, const fur_token *token, uint64_t
 	if (found)
 		return found;
 	if (now >= until_ns)
-		return fur_fail(FUR_EBEHIND, "what the token stands for is not there yet: try again");
+		return fur_fail(
+		        FUR_EBEHIND, "what the token stands for is not there yet: try again");
 	uint64_t ns = until_ns - now;
 	if (d->ship.follows) {
 		event_wait(moved, ticket, ns);

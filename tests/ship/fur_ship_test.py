@@ -3,8 +3,12 @@
 """fur-ship with real processes, and a log in a file: roles, programs and shippers that are killed,
 a heap that is fenced, a heap that is handed over, a log that fails.
 
-    fur_ship_test.py FUR_SHIP FUR_REPLAYER SHIPPED_HEAP
+    fur_ship_test.py FUR_SHIP FUR_REPLAYER SHIPPED_HEAP [FUR_INFO FUR_STAT FUR_CHECK FUR_COPY
+                                                         FUR_RESIZE]
+
+Without the tools, what they show of a role is not tested.
 """
+import json
 import os
 import re
 import resource
@@ -15,6 +19,7 @@ import tempfile
 import time
 
 ship, replayer, heap_program = [os.path.abspath(path) for path in sys.argv[1:4]]
+tools = [os.path.abspath(path) for path in sys.argv[4:]]
 PATIENCE_S = 120
 EFENCED, EBEHIND, FENCED = -24, -23, 3
 OTHER_NODE = "00000000000000ab"
@@ -154,7 +159,7 @@ def roles(place):
     refused("the heap is no primary", ship, "--handover", OTHER_NODE, path)
     refused("is of no kind that libfur knows: use kafka:", ship, "--init", path, "--log", "x")
     refused("has no settings", ship, "--init", path, "--log", log, "-X", "a=b")
-    refused("430 bytes: 431 at most".replace("430", "500"), ship, "--init", path, "--log", "x" * 500)
+    refused("has 500 bytes: 431 at most", ship, "--init", path, "--log", "x" * 500)
 
     # What keeps the role in its memory is in the way.
     program = Process(heap_program, "hold", path)
@@ -188,6 +193,10 @@ def roles(place):
     assert "no primary any more" in run(ship, "--detach", path)
     assert run(ship, "--status", path).startswith(path + ": no role\n")
     assert run(heap_program, "write", path, "local", "1") == "4\n"
+
+    old = os.path.join(place, "old")
+    run(heap_program, "old", old)
+    refused("a heap of version 1 cannot be shipped", ship, "--init", old, "--log", log + "-old")
 
     lost = Heap(place, "lost")
     os.unlink(lost.log)
@@ -325,7 +334,8 @@ def fenced(place):
     program.expect("")
     heap.claim()
     said, error = daemon.end(FENCED)
-    assert f"fenced: end its program, and let the heap follow that node, with fur-standby {heap.path}" in error
+    assert "fenced: end its program, and let the heap follow that node" in error, error
+    assert f"with fur-standby {heap.path}" in error, error
     assert error.count("\n") == 1, error
     said = program.end(FENCED)[0]
     assert f"error {EFENCED}: " in said, said[-300:]
@@ -404,6 +414,87 @@ def handover_in_vain(place):
     daemon.end(0, signal.SIGTERM)
 
 
+# ------------------------------------------------------------------------- tools
+
+
+def damage_ship_page(path):
+    with open(path, "r+b") as f:
+        for copy in range(2):
+            f.seek(4096 + 512 * copy + 24)
+            f.write(b"\xff" * 8)
+
+
+def copies(heap, program):
+    """A copy has no role, of a heap at work and of one at rest."""
+    info, _, _, copy, _ = tools
+    run(copy, heap.path, heap.path + "-copy")
+    program.input.write("\n")
+    program.end(0)
+    run(copy, heap.path, heap.path + "-copy-2")
+    for name in ("-copy", "-copy-2"):
+        assert json.loads(run(info, heap.path + name, "--json"))["shipping"] is None
+        refused("the heap has no role", ship, "--detach", heap.path + name)
+        assert run(heap_program, "write", heap.path + name, "local", "1") in ("2001\n", "2002\n")
+
+
+def shown_by_tools(place):
+    if not tools:
+        print("skipped: no tools in this build")
+        return
+    info, stat, check, _, resize = tools
+    heap = Heap(place, "shown")
+
+    def of_info():
+        return json.loads(run(info, heap.path, "--json"))["shipping"]
+
+    def of_stat():
+        return json.loads(run(stat, heap.path, "0.01", "1", "--json"))
+
+    assert of_info()["role"] == "primary" and of_info()["offset"] is None, of_info()
+    assert "primary, node" in run(info, heap.path) and "; no fur-ship" in run(info, heap.path)
+    said = json.loads(run(info, heap.standby, "--json"))["shipping"]
+    assert (said["role"], said["node"]) == ("standby", heap.node), said
+    assert "sound, closed, a primary" in run(check, heap.path)
+    for path, role in ((heap.path, "primary"), (heap.standby, "standby")):
+        refused(f"the heap is a {role}, and its place", resize, path, "--ring-slots", "2048")
+    assert of_stat()["shipper"] is False and "unacked" not in of_stat(), of_stat()
+
+    daemon = heap.shipper()
+    heap.write("replicated", 2000)
+    program = Process(heap_program, "hold", heap.path)
+    program.expect("begun")
+    until(lambda: "updates may begin" in heap.status(), "not shipped")
+    shipping = of_stat()
+    assert shipping["shipper_pid"] == daemon.process.pid and not shipping["fenced"], shipping
+    assert shipping["unacked"] == 0 and shipping["term"] >= 1, shipping
+    term = shipping["term"]
+    assert f"term {term}, lineage {shipping['lineage']}" in heap.status(), shipping
+    assert of_info()["term"] and of_info()["frame"], of_info()
+    assert f"shipped by process {daemon.process.pid}" in run(info, heap.path)
+    lines = run(stat, heap.path, "0.01", "1").splitlines()
+    assert lines[0].endswith("log%  shipper    unacked"), lines
+    assert lines[1].split()[-2:] == ["yes", "0"] and len(lines[0]) == len(lines[1]), lines
+    metrics = run(stat, heap.path, "0.01", "1", "--prometheus")
+    for metric, value in (("up", 1), ("fenced", 0), ("term", term), ("unacked_updates", 0)):
+        assert re.search(f"^fur_ship_{metric}{{.*}} {value}$", metrics, re.MULTILINE), metrics
+    copies(heap, program)
+
+    # It is not for fur-check to give up what the log may have.
+    program = heap.writer()
+    program.expect("")
+    daemon.kill()
+    program.kill()
+    assert "needs recovery, which fur-ship does" in run(info, heap.path)
+    refused("recover it with fur-ship", check, heap.path, "--forget-from", "9")
+    daemon = heap.shipper()
+    assert heap.followed() == heap.shown_closed()
+    daemon.end(0, signal.SIGTERM)
+    damage_ship_page(heap.path)
+    assert "ship page: both copies are damaged" in run(check, heap.path, status=1)
+    assert "ship page are damaged" in run(info, heap.path)
+    refused("both copies of the ship page are damaged", ship, heap.path)
+
+
 with tempfile.TemporaryDirectory(
     dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 ) as directory:
@@ -419,6 +510,7 @@ with tempfile.TemporaryDirectory(
         handover,
         handover_in_update,
         handover_in_vain,
+        shown_by_tools,
     ):
         test(directory)
         print("ok", test.__name__, flush=True)

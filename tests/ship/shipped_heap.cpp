@@ -9,9 +9,10 @@
  *                                             again after FUR_EBEHIND
  *     shipped-heap hold HEAP                  the same once, in an update that ends with the input
  *     shipped-heap show HEAP                  print the counter, as it is for a reader
+ *     shipped-heap old HEAP                   a heap of version 1
  *     shipped-heap standby HEAP               make a copy, whose role is the primary's, a standby
  *     shipped-heap follow HEAP LOG            let the standby follow the log to its end
- *     shipped-heap claim HEAP LOG NODE        claim the heap's stream, as a node of that number does
+ *     shipped-heap claim HEAP LOG NODE        claim the heap's stream, as that node
  *     shipped-heap heir HEAP LOG NODE         the same, when the log says that the node shall
  *     shipped-heap frames HEAP LOG            how many valid frames of each kind the log has
  */
@@ -60,9 +61,10 @@ fur_options options()
 	return o;
 }
 
-int make(const char *path)
+int make(const char *path, fur_pm pm = FUR_PM_AUTO)
 {
-	const fur_options o = options();
+	fur_options o = options();
+	o.pm = pm;
 	fur_heap *heap;
 	fur_thread *self;
 	fur_update *tx;
@@ -178,6 +180,20 @@ int make_standby(const char *path)
 	return 0;
 }
 
+int make_old(const char *path)
+{
+	heap_file file;
+	make(path, FUR_PM_EMULATED); /* slots as they were then */
+	must(heap_open_file(path, HEAP_LOCK_WORKER, &file));
+	media_super *s = file.super;
+	s->version = 1;
+	s->file_bytes = s->heap_offset + s->heap_bytes;
+	s->checksum = media_super_checksum(s);
+	const int failed = ftruncate(file.fd, static_cast<off_t>(s->file_bytes));
+	heap_close_file(&file);
+	return failed ? 1 : 0;
+}
+
 int follow(const char *path, const char *log)
 {
 	const fur_options o = options();
@@ -288,6 +304,8 @@ int run(int argc, char **argv)
 		return hold(argv[2]);
 	if (what == "show")
 		return show(argv[2]);
+	if (what == "old")
+		return make_old(argv[2]);
 	if (what == "standby")
 		return make_standby(argv[2]);
 	if (what == "follow" && argc == 4)

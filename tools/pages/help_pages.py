@@ -21,6 +21,8 @@ TOOLS = {
     "fur-info": "1",
     "fur-replayer": "8",
     "fur-resize": "1",
+    "fur-ship": "8",
+    "fur-standby": "8",
     "fur-stat": "1",
     "pm-emulate": "1",
 }
