@@ -28,6 +28,8 @@ packages_of() {
 		echo xfsprogs # a file system whose files can share blocks
 		echo python3 python3-matplotlib black flake8 mypy
 		echo rustc cargo
+		# Brokers of Apache Kafka, which Maven fetches (tests/ship/brokers.py).
+		echo librdkafka-dev default-jre-headless maven
 		# Kernels for emulated near memory, and their interpreter's tests.
 		echo gcc-riscv64-unknown-elf qemu-user
 		;;

@@ -40,19 +40,19 @@ static int open_kafka(const char *place, enum engine_use use, const char *const 
 {
 	static const struct engine_host host = {ENGINE_VERSION, fur_fail};
 	void *const library = dlopen(KAFKA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	stream_engine_open_fn *open = NULL;
+	stream_engine_open_fn *begin = NULL;
 	if (!library)
 		return fur_fail(FUR_ENOENT,
 		        "cannot load the engine for Apache Kafka: %s: install the package "
 		        "libfur-kafka0",
 		        dlerror());
-	*(void **)&open = dlsym(library, STREAM_ENGINE_OPEN);
-	if (!open)
+	*(void **)&begin = dlsym(library, STREAM_ENGINE_OPEN);
+	if (!begin)
 		return fur_fail(FUR_EVERSION,
 		        "%s is no stream engine of this library: install the package libfur-kafka0 "
 		        "of the same version",
 		        KAFKA_LIBRARY);
-	return open(&host, place, use, settings, engine);
+	return begin(&host, place, use, settings, engine);
 }
 
 int engine_open(const char *name, enum engine_use use, const char *const *settings,

@@ -56,7 +56,8 @@ fur_options options()
 	o.log_bytes = 64 << 10;
 	o.ring_slots = 1024;
 	o.max_threads = 8;
-	o.ack_patience_ms = 2000;
+	const char *patience = getenv("FUR_TEST_PATIENCE_MS");
+	o.ack_patience_ms = patience ? static_cast<unsigned>(atoi(patience)) : 2000;
 	return o;
 }
 

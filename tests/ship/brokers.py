@@ -1,0 +1,456 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Real brokers of Apache Kafka for tests: three nodes on this machine's loopback, each a broker and
+a controller, which end with this program.
+
+    brokers.py [--nodes N] [--limit SECONDS] [--keep DIRECTORY] COMMAND [ARGUMENT...]
+
+Starts the brokers, runs COMMAND, and ends them.  COMMAND finds in its environment
+
+    FUR_KAFKA            HOST:PORT,HOST:PORT,...
+    FUR_KAFKA_CONTROL    a Unix socket: a line "kill N", "pause N", "resume N" or "start N" does
+                         that to node N = 1, 2 ...; "wait" waits until all nodes that run are ready.
+                         Each is answered by a line "ok" or "failed: ..."
+
+Kafka comes from Maven, once: its jars stay in $XDG_CACHE_HOME/libfur, or ~/.cache/libfur.
+
+Every node dies with the process that started it, however that ends, and after SECONDS.
+
+Exit status: COMMAND's; 77 if Java, Maven or Kafka cannot be had here, with a line that says which;
+1 if the brokers do not start, or the limit was reached.
+"""
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import ctypes
+import os
+import selectors
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from pathlib import Path
+from types import TracebackType
+
+KAFKA = "kafka_2.13"
+VERSION = os.environ.get("FUR_KAFKA_VERSION", "4.1.2")
+SKIPPED = 77
+READY_S = 120
+DOWNLOAD_S = 240
+LIMIT_S = 600
+
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>libfur</groupId>
+  <artifactId>brokers</artifactId>
+  <version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>{artifact}</artifactId>
+      <version>{version}</version>
+    </dependency>
+  </dependencies>
+</project>
+"""
+
+# Short times: a broker that is gone is noticed after 3 s.
+PROPERTIES = """\
+process.roles=broker,controller
+node.id={node}
+controller.quorum.voters={voters}
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={data}
+auto.create.topics.enable=false
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=3000
+controller.quorum.election.timeout.ms=1000
+controller.quorum.fetch.timeout.ms=2000
+replica.lag.time.max.ms=5000
+controlled.shutdown.enable=false
+num.network.threads=2
+num.io.threads=2
+background.threads=2
+log.cleaner.enable=false
+group.coordinator.threads=1
+share.coordinator.threads=1
+offsets.topic.num.partitions=1
+transaction.state.log.num.partitions=1
+offsets.topic.replication.factor={nodes}
+transaction.state.log.replication.factor={nodes}
+"""
+
+JVM = ["-Xms96m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+
+
+class Missing(Exception):
+    """What brokers need is not here."""
+
+
+class Broken(Exception):
+    """The brokers do not what they should."""
+
+
+# ------------------------------------------------------------------ Kafka's jars
+
+
+def cache() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "libfur"
+
+
+def jars() -> Path:
+    """The folder with Kafka's jars, which Maven fills if it is not there."""
+    if VERSION == "none":
+        raise Missing("FUR_KAFKA_VERSION is none")
+    for program, package in (("java", "default-jre-headless"), ("mvn", "maven")):
+        if not shutil.which(program):
+            raise Missing(f"there is no {program}: install the package {package}")
+    folder = cache() / f"kafka-{VERSION}"
+    if folder.is_dir():
+        return folder
+    try:
+        cache().mkdir(parents=True, exist_ok=True)
+        scratch = tempfile.mkdtemp(prefix="fetch-", dir=cache())
+    except OSError as error:
+        raise Missing(f"no folder for Kafka's jars: {error}") from error
+    try:
+        fetch(Path(scratch))
+        # Two that fetch at a time: one of them comes first, and has the same.
+        with contextlib.suppress(OSError):
+            os.rename(f"{scratch}/lib", folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return folder
+
+
+def fetch(scratch: Path) -> None:
+    (scratch / "pom.xml").write_text(POM.format(artifact=KAFKA, version=VERSION))
+    command = ["mvn", "-B", "-q", "-Dstyle.color=never", f"-Dmaven.repo.local={scratch}/repository"]
+    command += ["dependency:copy-dependencies", "-DincludeScope=runtime"]
+    command += [f"-DoutputDirectory={scratch}/lib"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=scratch,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=DOWNLOAD_S,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise Missing(f"Maven has not fetched Kafka {VERSION} in {DOWNLOAD_S} s") from late
+    if done.returncode or not list(scratch.glob("lib/kafka-server-*.jar")):
+        lines = [line for line in done.stdout.splitlines() if line.strip()]
+        why = lines[0].strip() if lines else "it says nothing"
+        raise Missing(f"Maven does not fetch Kafka {VERSION}: {why[:200]}")
+
+
+# ------------------------------------------------------------------ nodes
+
+libc = ctypes.CDLL(None, use_errno=True)
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """In a child, before it runs its program."""
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == 1:
+        os._exit(1)  # the parent has died already
+
+
+def free_ports(n: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def random_id() -> str:
+    """A random number as Kafka writes it; a leading '-' would look like an option."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+def receive(s: socket.socket, n: int) -> bytes:
+    got = b""
+    while len(got) < n:
+        piece = s.recv(n - len(got))
+        if not piece:
+            raise OSError("closed")
+        got += piece
+    return got
+
+
+def brokers_known_to(port: int) -> int:
+    """How many brokers a broker knows: a Metadata request, version 1, for no topic."""
+    request = struct.pack(">hhihi", 3, 1, 1, -1, 0)
+    with socket.create_connection(("127.0.0.1", port), timeout=2) as s:
+        s.settimeout(5)
+        s.sendall(struct.pack(">i", len(request)) + request)
+        (size,) = struct.unpack(">i", receive(s, 4))
+        answer = receive(s, size)
+    (brokers,) = struct.unpack(">i", answer[4:8])
+    return int(brokers)
+
+
+class Node:
+    def __init__(self, number: int, port: int, place: Path):
+        self.number, self.port, self.place = number, port, place
+        self.process: subprocess.Popen[bytes] | None = None
+        self.paused = False
+
+    @property
+    def runs(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def start(self, classpath: str) -> None:
+        """Only in a thread that lives as long as the node is to live."""
+        with open(self.place / "log", "ab") as log:
+            self.process = subprocess.Popen(
+                ["java", *JVM, "-cp", classpath, "kafka.Kafka", str(self.place / "properties")],
+                cwd=self.place,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=die_with_parent,
+            )
+        self.paused = False
+
+    def signal(self, number: int) -> None:
+        if self.process and self.runs:
+            self.process.send_signal(number)
+            self.paused = number == signal.SIGSTOP
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        if self.process:
+            self.process.wait()
+        self.paused = False
+
+
+class Cluster:
+    """Nodes 1, 2, ... that end with the `with` block, with the process, or after `limit_s`."""
+
+    def __init__(self, nodes: int = 3, limit_s: float = LIMIT_S, keep: str | None = None):
+        self.limit_s, self.keep = limit_s, keep
+        self.classpath = f"{jars()}/*"
+        self.place = Path(keep or tempfile.mkdtemp(prefix="fur-kafka-"))
+        self.nodes: list[Node] = []
+        self.count = nodes
+        self.timer = threading.Timer(limit_s, self.end_nodes)
+        self.timer.daemon = True
+        self.over = False
+
+    @property
+    def brokers(self) -> str:
+        return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    def __enter__(self) -> Cluster:
+        self.timer.start()
+        try:
+            self.prepare()
+            for node in self.nodes:
+                node.start(self.classpath)
+            self.wait()
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()
+
+    def prepare(self) -> None:
+        ports = free_ports(2 * self.count)
+        voters = ",".join(f"{n + 1}@127.0.0.1:{ports[2 * n + 1]}" for n in range(self.count))
+        for n in range(self.count):
+            place = self.place / f"node-{n + 1}"
+            place.mkdir(parents=True)
+            text = PROPERTIES.format(
+                node=n + 1,
+                nodes=self.count,
+                voters=voters,
+                port=ports[2 * n],
+                controller=ports[2 * n + 1],
+                data=place / "data",
+            )
+            (place / "properties").write_text(text)
+            self.nodes.append(Node(n + 1, ports[2 * n], place))
+        self.format()
+
+    def format(self) -> None:
+        """Kafka formats the first node's folder; a copy with a number of its own does for the
+        others, and saves a start of Java each."""
+        first = self.nodes[0].place
+        command = ["java", *JVM, "-cp", self.classpath, "kafka.tools.StorageTool", "format"]
+        command += ["-t", random_id(), "-c", str(first / "properties")]
+        done = subprocess.run(
+            command,
+            cwd=first,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=die_with_parent,
+            timeout=READY_S,
+        )
+        if done.returncode:
+            raise Broken(f"Kafka does not format its folder:\n{done.stdout}")
+        for node in self.nodes[1:]:
+            shutil.copytree(first / "data", node.place / "data")
+            file = node.place / "data" / "meta.properties"
+            text = ""
+            for line in file.read_text().splitlines():
+                key = line.split("=", 1)[0]
+                value = {"node.id": str(node.number), "directory.id": random_id()}.get(key)
+                text += (f"{key}={value}" if value else line) + "\n"
+            file.write_text(text)
+
+    def wait(self, seconds: float = READY_S) -> None:
+        """Until each node that runs knows all that do."""
+        until = time.monotonic() + seconds
+        running = [node for node in self.nodes if node.runs and not node.paused]
+        for node in running:
+            while True:
+                with contextlib.suppress(OSError, struct.error):
+                    if brokers_known_to(node.port) >= len(running):
+                        break
+                if not node.runs:
+                    raise Broken(f"node {node.number} has ended:\n{self.tail(node)}")
+                if time.monotonic() > until:
+                    raise Broken(f"node {node.number} is not ready:\n{self.tail(node)}")
+                time.sleep(0.2)
+
+    def tail(self, node: Node) -> str:
+        lines = (node.place / "log").read_text(errors="replace").splitlines()
+        return "\n".join(lines[-30:])
+
+    def node(self, number: int) -> Node:
+        if not 1 <= number <= len(self.nodes):
+            raise Broken(f"there is no node {number}")
+        return self.nodes[number - 1]
+
+    def command(self, line: str) -> str:
+        words = line.split()
+        try:
+            if words == ["wait"]:
+                self.wait()
+                return "ok"
+            node = self.node(int(words[1]))
+            if words[0] == "kill":
+                node.kill()
+            elif words[0] in ("pause", "resume"):
+                node.signal(signal.SIGSTOP if words[0] == "pause" else signal.SIGCONT)
+            elif words[0] == "start" and not node.runs and not self.over:
+                node.start(self.classpath)
+            else:
+                return f"failed: '{line}' makes no sense now"
+        except (Broken, IndexError, ValueError) as error:
+            return "failed: " + str(error).replace("\n", " | ")
+        return "ok"
+
+    def end_nodes(self) -> None:
+        self.over = True
+        for node in self.nodes:
+            node.signal(signal.SIGKILL)
+
+    def end(self) -> None:
+        self.timer.cancel()
+        self.over = True
+        for node in self.nodes:
+            node.kill()
+        if not self.keep:
+            shutil.rmtree(self.place, ignore_errors=True)
+
+
+# ------------------------------------------------------------------ a command beside them
+
+
+class Door:
+    """The control socket: one command at a time."""
+
+    def __init__(self, cluster: Cluster):
+        self.cluster = cluster
+        self.path = str(cluster.place / "control")
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(self.path)
+        self.socket.listen()
+
+    def serve(self) -> None:
+        """One connection with one line."""
+        connection, _ = self.socket.accept()
+        connection.settimeout(10)
+        with contextlib.suppress(OSError), connection:
+            line = connection.makefile("r").readline().strip()
+            connection.sendall((self.cluster.command(line) + "\n").encode())
+
+
+def run_beside(cluster: Cluster, command: list[str]) -> int:
+    door = Door(cluster)
+    env = dict(os.environ, FUR_KAFKA=cluster.brokers, FUR_KAFKA_CONTROL=door.path)
+    until = time.monotonic() + cluster.limit_s
+    child = subprocess.Popen(command, env=env, preexec_fn=die_with_parent)
+    with selectors.DefaultSelector() as ready:
+        ready.register(door.socket, selectors.EVENT_READ)
+        while child.poll() is None:
+            if time.monotonic() > until:
+                child.kill()
+                child.wait()
+                print(f"brokers.py: not done in {cluster.limit_s:g} s", file=sys.stderr)
+                return 1
+            if ready.select(0.1):
+                door.serve()
+    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--nodes", type=int, default=3, choices=range(1, 6), metavar="N")
+    parser.add_argument("--limit", type=float, default=LIMIT_S, metavar="SECONDS")
+    parser.add_argument("--keep", metavar="DIRECTORY", help="the nodes' files stay there")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
+    a = parser.parse_args()
+    if not a.command:
+        parser.error("which command is to run?")
+    # As SIGINT does: the brokers' `with` block ends.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with Cluster(a.nodes, a.limit, a.keep) as cluster:
+            return run_beside(cluster, a.command)
+    except Missing as missing:
+        print(f"skipped: {missing}")
+        return SKIPPED
+    except Broken as broken:
+        print(f"brokers.py: {broken}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("brokers.py: stopped", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
