@@ -99,6 +99,12 @@ void ship_fence(struct durability *d)
 	change_state(d, CONTROL_FENCED);
 }
 
+void ship_promoted(struct durability *d)
+{
+	FUR_ASSERT(ring_tail(d) == ring_next(d));
+	arch_store_release(&d->control->ship.acked, ring_tail(d));
+}
+
 void ship_close_gate(struct durability *d)
 {
 	change_state(d, CONTROL_HANDS_OVER);

@@ -2,7 +2,7 @@
  *
  * serve.c - see serve.h.
  *
- * Way 18, fur-ship serves a heap:
+ * Way 17, fur-ship serves a heap:
  *
  *     service_run()           looks who works on the heap, again and again
  *       open_log()            connects to the log
@@ -107,6 +107,7 @@ static void detach(struct service *s, struct durability *d)
 	durability_detach(d);
 }
 
+/* Nothing that an earlier fur-ship had in its memory is missed (INV-FS2). */
 static int ship_beside(struct service *s)
 {
 	struct durability d;

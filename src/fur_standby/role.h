@@ -3,8 +3,8 @@
  * role.h - what a heap is before fur-standby opens it, and how fur-standby --promote reaches the
  * one that has it open.
  *
- * With main.c it is all of src/fur_standby: the program fur-standby, which keeps a standby, and
- * lets it take over.
+ * It is the contract of src/fur_standby: the program fur-standby, which keeps a standby, and lets
+ * it take over.
  */
 #ifndef FUR_STANDBY_ROLE_H
 #define FUR_STANDBY_ROLE_H

@@ -268,11 +268,26 @@ static int catch_up(struct fur_follower *x, const struct stream_position *positi
 	return disconnect(x); /* with its position */
 }
 
+/* Before the claim, so that the time without a writer is short; as long as the log lets us. */
+static int come_near(struct fur_follower *x)
+{
+	const uint64_t until_ns = arch_now_ns() + x->patience_ns;
+	int n;
+	while ((n = follow_step(x->follower, STEP)) == STEP && arch_now_ns() < until_ns)
+		publish(x, n);
+	if (n >= 0)
+		publish(x, n);
+	return n < 0 ? n : 0;
+}
+
 static int promote(struct fur_follower *x)
 {
 	struct stream_position position;
 	struct follow_view view;
 	struct fur_heap *heap = x->heap;
+	int error = come_near(x);
+	if (error)
+		return error;
 	follow_look(x->follower, &view);
 	if (x->term && x->term != view.term)
 		return fail_claimed();
@@ -282,9 +297,9 @@ static int promote(struct fur_follower *x)
 	        .node = x->page.node,
 	        .from = follow_position(x->follower).position,
 	        .term = view.term,
-	        .until_ns = x->until_ns,
+	        .until_ns = arch_now_ns() + x->patience_ns,
 	        .stopping = &x->stopping};
-	int error = promote_claim(&p, &position);
+	error = promote_claim(&p, &position);
 	if (!error)
 		error = catch_up(x, &position);
 	if (!error)

@@ -17,7 +17,7 @@ extern "C" {
 #undef _Static_assert
 
 #include <csignal>
-#include <fur_ship.h>
+#include <fur/ship.hpp>
 #include <optional>
 #include <sys/mman.h>
 #include <thread>
@@ -166,27 +166,17 @@ class Follows
 {
 public:
 	explicit Follows(fur::Heap &heap, uint32_t patience_ms = LONG_MS)
+	    : options_({sizeof options_, nullptr, nullptr, nullptr, patience_ms}),
+	      f_(heap, &options_)
 	{
-		struct fur_follow_options o = {};
-		o.size = sizeof o;
-		o.patience_ms = patience_ms;
-		fur::check(fur_follow(heap.get(), &o, &f_));
 	}
-	~Follows()
-	{
-		EXPECT_EQ(fur_unfollow(f_), 0) << fur_errormsg();
-	}
-	Follows(const Follows &) = delete;
 	operator fur_follower *() const
 	{
-		return f_;
+		return f_.get();
 	}
-	struct fur_follow_state state() const
+	fur_follow_state state() const
 	{
-		struct fur_follow_state s = {};
-		s.size = sizeof s;
-		fur::check(fur_get_follow_state(f_, &s));
-		return s;
+		return f_.state();
 	}
 	/* Wait for it. */
 	template <class Condition>
@@ -197,7 +187,8 @@ public:
 	}
 
 private:
-	fur_follower *f_;
+	fur_follow_options options_;
+	fur::Follower f_;
 };
 
 /* What processes of a test tell each other. */
@@ -373,8 +364,8 @@ protected:
 	{
 		std::ofstream(path, std::ios::binary | std::ios::trunc) << all;
 	}
-	/* Let a child follow, and take over, and close the heap; it ends at write `live`, if that is
-	 * not 0.  Returns: it was not ended. */
+	/* Let a child follow, and take over, and close the heap; it ends at write `live`, if that
+	 * is not 0.  Returns: it was not ended. */
 	bool promote_in_child(uint64_t live) const
 	{
 		const pid_t child = in_child([&] {
@@ -549,7 +540,7 @@ TEST_F(Standby, Misuse)
 	}
 	fur::Heap heap = fur::Heap::open(standby(), options_of_test());
 	EXPECT_EQ(fur_wait_token(heap.get(), &token, 0), FUR_EINVAL) << "it does not follow";
-	struct fur_follow_options o = {};
+	fur_follow_options o = {};
 	EXPECT_EQ(fur_follow(heap.get(), &o, &f), FUR_EINVAL) << "no size";
 	const char *const settings[] = {"acks=all", nullptr};
 	o.size = sizeof o;
@@ -557,7 +548,7 @@ TEST_F(Standby, Misuse)
 	ASSERT_EQ(fur_follow(heap.get(), &o, &f), 0) << fur_errormsg();
 	fur_follower *second;
 	EXPECT_EQ(fur_follow(heap.get(), nullptr, &second), FUR_EINVAL);
-	struct fur_follow_state s = {};
+	fur_follow_state s = {};
 	EXPECT_EQ(fur_get_follow_state(f, &s), FUR_EINVAL) << "no size";
 	s.size = sizeof s;
 	do
@@ -719,8 +710,8 @@ TEST_F(Standby, OfTwo_OneTakesOver)
 	EXPECT_NE(role_of(standby(0)), role_of(standby(1)));
 }
 
-/* The process ends before and after each write in turn, to the heap's file and to the log, and the same is done
- * again by the next one, until one gets through. */
+/* The process ends before and after each write in turn, to the heap's file and to the log, and the
+ * next one does the same again, until one gets through. */
 TEST_F(Standby, KilledPromotions_AreDoneAgain)
 {
 	const SharedMemory shared;

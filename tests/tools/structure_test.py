@@ -15,14 +15,15 @@ LONG_LINE = "word " * 25
 
 # What a page may tell of the layers.
 LAYERS = """base < pm < media < file < durability < tx, replay < htm < stm < update < alloc <
-bulk < api < map, replayer, ship, itm < fur_ship"""
+bulk < api < map, replayer, ship, itm < fur_ship, fur_standby"""
 FOLDERS = "    src/ the library\n" + "".join(
     f"      {folder}/ a folder\n"
     for folder in (
         "map api bulk alloc update stm htm tx replay durability file media pm base".split()
     )
 )
-FOLDERS += "    src/fur_ship/ a program\n    src/replayer/ a program\n    src/ship/ a library\n"
+FOLDERS += "    src/fur_ship/ a program\n    src/fur_standby/ a program\n"
+FOLDERS += "    src/replayer/ a program\n    src/ship/ a library\n"
 FOLDERS += "    src/itm/ a library\n"
 
 # A tree that follows the rules, those that need care included.

@@ -22,6 +22,7 @@ TOOLS = {
     "fur-replayer": "8",
     "fur-resize": "1",
     "fur-ship": "8",
+    "fur-standby": "8",
     "fur-stat": "1",
     "pm-emulate": "1",
 }

@@ -23,6 +23,7 @@ HEADERS = [
     "include/fur.h",
     "include/fur_bulk.h",
     "include/fur_scan.h",
+    "include/fur_ship.h",
     "include/fur_map.h",
     "include/fur.hpp",
 ]

@@ -57,6 +57,7 @@ USE(%s, %s)
 """
 cases = [
     ("the header alone", "#include <fur.h>\n", True),
+    ("the header of shipped heaps alone", "#include <fur_ship.h>\n", True),
     ("the header of libfur-itm alone", "#include <fur_itm.h>\n", True),
     (
         "loads in a read-only transaction",
@@ -724,6 +725,7 @@ def check_interleave(standard):
         check("interleave.hpp is refused", text, standard, False, "compile with -std=c++20")
         return
     check("interleave.hpp alone", "#include <fur/interleave.hpp>\n", standard, True)
+    check("ship.hpp alone", "#include <fur/ship.hpp>\n", standard, True)
     for name, body, says in SEARCHES if standard == "c++20" else SEARCHES[:1]:
         check(name, INTERLEAVE % body, standard, not says, says)
     check("a search that is none", NO_TASK, standard, False, "a lambda says so by")

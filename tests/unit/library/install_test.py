@@ -188,6 +188,7 @@ def run_tools(place, version):
     for tool, *arguments in (
         ("fur-replayer", "--once", heap),
         ("fur-ship", "--status", heap),
+        ("fur-standby", "--help"),
         ("fur-info", heap),
         ("fur-stat", heap),
         ("fur-check", heap),
@@ -200,7 +201,7 @@ def run_tools(place, version):
         run(program, *arguments)
         if run(program, "--version") != f"{tool} (libfur) {version}\n":
             sys.exit(f"{tool} is not of version {version}")
-        section = 8 if tool in ("fur-replayer", "fur-ship") else 1
+        section = 8 if tool in ("fur-replayer", "fur-ship", "fur-standby") else 1
         for file in (
             f"man/man{section}/{tool}.{section}",
             f"bash-completion/completions/{tool}",

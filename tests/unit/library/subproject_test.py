@@ -99,5 +99,6 @@ with tempfile.TemporaryDirectory() as place:
     run(static + "/user", place + "/heap")
     run("meson", "setup", "-Dbench=false", "-Dtools=false", "-Dtests=false", alone, source)
     itm = {"fur-itm", "fur_itm_internal"} if platform.machine() in ("x86_64", "aarch64") else set()
-    expect(built(alone), {"fur", "fur_internal", "fur-replayer", "fur_ship", "fur-ship"} | itm)
+    programs = {"fur-replayer", "fur-ship", "fur-standby"}
+    expect(built(alone), {"fur", "fur_internal", "fur_ship"} | programs | itm)
 print("ok")
