@@ -147,7 +147,8 @@ int ship_newest(const struct durability *d, uint64_t *lineage, uint64_t *durts)
 {
 	const struct control_ship *c = &d->control->ship;
 	struct media_marker marker;
-	/* Acquire: orders this load before those below; pairs with the release in change_state(). */
+	/* Acquire: orders this load before those below, and pairs with the release in
+	 * change_state(). */
 	if (arch_load32_acquire(&c->state) == CONTROL_SHIPS_NOT)
 		return fail_behind(d);
 	*lineage = arch_load(&c->lineage);
