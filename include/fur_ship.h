@@ -55,9 +55,8 @@ FUR_API FUR_MUST_USE int fur_follow(
         fur_heap *heap, const struct fur_follow_options *options, fur_follower **follower);
 
 /* fur_unfollow - end the thread, and free the follower.  Call it before fur_close().  Other threads
- * may be in fur_wait_token(), which returns FUR_EBEHIND then.
- * Errors:  FUR_EINVAL for NULL; FUR_EFORK; those for which the position could not be stored: the
- *          follower has ended all the same, and the next one reads a little again. */
+ * may wait in fur_wait_token(), but not use the follower.
+ * Errors:  FUR_EINVAL for NULL; FUR_EFORK. */
 FUR_API int fur_unfollow(fur_follower *follower);
 
 /* How far a follower is.  The times are CLOCK_MONOTONIC in nanoseconds; 0: not yet.
