@@ -289,7 +289,7 @@ static int promote(struct fur_follower *x)
 	if (error)
 		return error;
 	follow_look(x->follower, &view);
-	if (x->term && x->term != view.term)
+	if (x->term && x->term != view.term) /* INV-SH84 (plant: ship-term-ignored) */
 		return fail_claimed();
 	const struct promotion p = {.log = x->page.log,
 	        .settings = (const char *const *)x->settings,

@@ -695,11 +695,13 @@ TEST_F(Standby, OfTwo_OneTakesOver)
 				const int error = fur_take_over(follows, term);
 				EXPECT_TRUE(error == 0 || error == FUR_EFENCED) << fur_errormsg();
 				arch_fetch_add(error ? &shared->lost : &shared->won, 1);
-				/* The loser follows on. */
-				if (error)
+				/* The loser follows on, and does not replace the winner. */
+				if (error) {
 					follows.until([&](const auto &now) {
 						return now.term > term && now.lineage == 1;
 					});
+					EXPECT_EQ(fur_take_over(follows, term), FUR_EFENCED);
+				}
 			}
 			heap.close();
 		});
