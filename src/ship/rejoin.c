@@ -140,7 +140,7 @@ static int keep_aside(const struct rejoin *r, struct recovery *w)
 	                                      r->lost_path);
 }
 
-/* Give up what the log has above the stream's updates, durably. */
+/* Give up what the log has above the stream's updates, durably (INV-SH43). */
 static int forget(struct rejoin *r)
 {
 	struct durability *d = r->d;
