@@ -25,14 +25,14 @@ static struct kafka *kafka_of(struct stream_engine *e)
 	return (struct kafka *)e;
 }
 
-static uint64_t now_ms(void)
+uint64_t kafka_now_ms(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static void pause_ms(unsigned ms)
+void kafka_pause_ms(unsigned ms)
 {
 	const struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
 	nanosleep(&t, NULL);
@@ -50,9 +50,14 @@ bool kafka_note(struct kafka *k, rd_kafka_event_t *event)
 {
 	if (rd_kafka_event_type(event) != RD_KAFKA_EVENT_ERROR)
 		return true;
-	note_reason(k, rd_kafka_event_error_string(event));
-	return rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR__FATAL &&
-	       !rd_kafka_event_error_is_fatal(event);
+	const rd_kafka_resp_err_t err = rd_kafka_event_error(event);
+	const bool refused =
+	        err == RD_KAFKA_RESP_ERR__AUTHENTICATION || err == RD_KAFKA_RESP_ERR__SSL;
+	/* What a broker says tells more than that none of them answers. */
+	if (refused || (!k->refused && err != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN))
+		note_reason(k, rd_kafka_event_error_string(event));
+	k->refused = k->refused || refused;
+	return err != RD_KAFKA_RESP_ERR__FATAL && !rd_kafka_event_error_is_fatal(event);
 }
 
 /* What the reader's threads have reported. */
@@ -67,9 +72,22 @@ static void note_reader(struct kafka *k)
 	rd_kafka_queue_destroy(queue);
 }
 
+bool kafka_is_refused(struct kafka *k)
+{
+	note_reader(k);
+	return k->refused;
+}
+
 int kafka_fail_silent(struct kafka *k, const char *what)
 {
 	note_reader(k);
+	const bool refused = k->refused;
+	k->refused = false;
+	if (refused)
+		return kafka_fail(k, FUR_EINVAL,
+		        "the brokers of %s refuse this client: %s: see whether its settings are "
+		        "right",
+		        k->brokers, k->reason);
 	return kafka_fail(k, FUR_EBEHIND, "no broker of %s answers (%s%s%s): see whether they run",
 	        k->brokers, what, *k->reason ? ": " : "", k->reason);
 }
@@ -110,7 +128,7 @@ static void find_leader(struct kafka *k)
 	const struct rd_kafka_metadata *data;
 	if (rd_kafka_metadata(k->reader, 0, k->read_topic, &data, TRY_MS) == 0)
 		rd_kafka_metadata_destroy(data);
-	pause_ms(CALM_MS);
+	kafka_pause_ms(CALM_MS);
 }
 
 static bool is_gone(rd_kafka_resp_err_t err)
@@ -148,12 +166,12 @@ static rd_kafka_resp_err_t ask_once(struct kafka *k, enum question question, uin
 
 static int ask(struct kafka *k, enum question question, uint64_t *answer)
 {
-	const uint64_t until = now_ms() + KAFKA_PATIENCE_MS;
+	const uint64_t until = kafka_now_ms() + KAFKA_PATIENCE_MS;
 	rd_kafka_resp_err_t err;
 	while ((err = ask_once(k, question, answer))) {
 		if (is_gone(err))
 			return fail_gone(k);
-		if (now_ms() > until)
+		if (kafka_now_ms() > until)
 			return kafka_fail_silent(k, rd_kafka_err2str(err));
 		find_leader(k);
 	}
@@ -173,12 +191,12 @@ static int ask_end(struct kafka *k, uint64_t *end)
 /* The same, and believe an end below `known` only if it stays there (INV-SH73). */
 static int ask_surely(struct kafka *k, uint64_t known, uint64_t *end)
 {
-	const uint64_t until = now_ms() + SURE_MS;
+	const uint64_t until = kafka_now_ms() + SURE_MS;
 	int error;
 	if (known < k->seen)
 		known = k->seen;
-	while (!(error = ask_end(k, end)) && *end < known && now_ms() < until)
-		pause_ms(CALM_MS);
+	while (!(error = ask_end(k, end)) && *end < known && kafka_now_ms() < until)
+		kafka_pause_ms(CALM_MS);
 	if (!error && *end < known) {
 		drop_kept(k); /* of a log that is no longer */
 		stop_reading(k);
@@ -299,7 +317,7 @@ static int kafka_read(
         struct stream_engine *e, uint64_t offset, void *message, size_t most, size_t *bytes)
 {
 	struct kafka *const k = kafka_of(e);
-	const uint64_t begun = now_ms();
+	const uint64_t begun = kafka_now_ms();
 	uint64_t found = begun;
 	if (take_kept(k, offset, message, most, bytes))
 		return 1;
@@ -313,11 +331,11 @@ static int kafka_read(
 			return looked < 0 ? looked : 0;
 		if (looked == READ && take_kept(k, offset, message, most, bytes))
 			return 1;
-		if (now_ms() > found + STUCK_MS) {
+		if (kafka_now_ms() > found + STUCK_MS) {
 			find_leader(k);
-			found = now_ms();
+			found = kafka_now_ms();
 		}
-	} while (now_ms() < begun + KAFKA_PATIENCE_MS);
+	} while (kafka_now_ms() < begun + KAFKA_PATIENCE_MS);
 	stop_reading(k);
 	return kafka_fail_silent(k, "a message that is there does not come");
 }
@@ -424,10 +442,10 @@ static int kafka_poll(
         struct stream_engine *e, struct engine_ack *acks, unsigned most, int patience_ms)
 {
 	struct kafka *const k = kafka_of(e);
-	const uint64_t until = now_ms() + (uint64_t)(patience_ms > 0 ? patience_ms : 0);
+	const uint64_t until = kafka_now_ms() + (uint64_t)(patience_ms > 0 ? patience_ms : 0);
 	unsigned n = 0;
 	if (!k->producer) { /* nothing is under way */
-		pause_ms((unsigned)(patience_ms > 0 ? patience_ms : 0));
+		kafka_pause_ms((unsigned)(patience_ms > 0 ? patience_ms : 0));
 		return 0;
 	}
 	for (;;) {
@@ -437,7 +455,7 @@ static int kafka_poll(
 			return (int)n;
 		if (k->failed)
 			return fail_append(k);
-		const uint64_t now = now_ms();
+		const uint64_t now = kafka_now_ms();
 		rd_kafka_event_t *const event =
 		        rd_kafka_queue_poll(k->answers, n || now >= until ? 0 : (int)(until - now));
 		if (!event)
