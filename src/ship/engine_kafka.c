@@ -5,6 +5,8 @@
 #include "ship/kafka.h"
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,7 @@ enum {
 	SURE_MS = 3000, /* so long a leader is asked again (INV-SH73) */
 	CALM_MS = 100,  /* between two questions */
 	TRY_MS = 2000,  /* for one answer */
+	DESTROY_S = 5,
 	STUCK_MS = 1000 /* a message that is there comes sooner, or another broker leads */
 };
 
@@ -90,6 +93,35 @@ int kafka_fail_silent(struct kafka *k, const char *what)
 		        k->brokers, k->reason);
 	return kafka_fail(k, FUR_EBEHIND, "no broker of %s answers (%s%s%s): see whether they run",
 	        k->brokers, what, *k->reason ? ": " : "", k->reason);
+}
+
+/* -------------------------------------------------------------------- the end of a client */
+
+static void *destroy(void *client)
+{
+	rd_kafka_destroy(client);
+	return NULL;
+}
+
+/* librdkafka 2.0.2 sometimes waits without end for a thread of its own, if the topic was removed
+ * and made again.  So another thread waits for it, and stays behind with what it cannot free. */
+static void destroy_client(rd_kafka_t *client)
+{
+	pthread_t thread;
+	sigset_t all, before;
+	struct timespec until;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not for it */
+	const int failed = pthread_create(&thread, NULL, destroy, client);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (failed) {
+		rd_kafka_destroy(client);
+		return;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += DESTROY_S;
+	if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until))
+		pthread_detach(thread);
 }
 
 /* ----------------------------------------------------------------------- reading */
@@ -358,7 +390,7 @@ static void drop_producer(struct kafka *k)
 	        RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
 	rd_kafka_topic_destroy(k->write_topic);
 	rd_kafka_queue_destroy(k->answers);
-	rd_kafka_destroy(k->producer);
+	destroy_client(k->producer);
 	k->producer = NULL;
 }
 
@@ -491,7 +523,7 @@ static void kafka_close(struct stream_engine *e)
 		rd_kafka_topic_destroy(k->read_topic);
 	}
 	if (k->reader)
-		rd_kafka_destroy(k->reader);
+		destroy_client(k->reader);
 	free(k->brokers);
 	free(k->topic_name);
 	free(k);
