@@ -5,6 +5,8 @@
 #include "ship/kafka.h"
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,7 @@ enum {
 	SURE_MS = 3000, /* so long a leader is asked again (INV-SH73) */
 	CALM_MS = 100,  /* between two questions */
 	TRY_MS = 2000,  /* for one answer */
+	DESTROY_S = 5,
 	STUCK_MS = 1000 /* a message that is there comes sooner, or another broker leads */
 };
 
@@ -25,14 +28,14 @@ static struct kafka *kafka_of(struct stream_engine *e)
 	return (struct kafka *)e;
 }
 
-static uint64_t now_ms(void)
+uint64_t kafka_now_ms(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static void pause_ms(unsigned ms)
+void kafka_pause_ms(unsigned ms)
 {
 	const struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
 	nanosleep(&t, NULL);
@@ -50,9 +53,14 @@ bool kafka_note(struct kafka *k, rd_kafka_event_t *event)
 {
 	if (rd_kafka_event_type(event) != RD_KAFKA_EVENT_ERROR)
 		return true;
-	note_reason(k, rd_kafka_event_error_string(event));
-	return rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR__FATAL &&
-	       !rd_kafka_event_error_is_fatal(event);
+	const rd_kafka_resp_err_t err = rd_kafka_event_error(event);
+	const bool refused =
+	        err == RD_KAFKA_RESP_ERR__AUTHENTICATION || err == RD_KAFKA_RESP_ERR__SSL;
+	/* What a broker says tells more than that none of them answers. */
+	if (refused || (!k->refused && err != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN))
+		note_reason(k, rd_kafka_event_error_string(event));
+	k->refused = k->refused || refused;
+	return err != RD_KAFKA_RESP_ERR__FATAL && !rd_kafka_event_error_is_fatal(event);
 }
 
 /* What the reader's threads have reported. */
@@ -67,11 +75,53 @@ static void note_reader(struct kafka *k)
 	rd_kafka_queue_destroy(queue);
 }
 
+bool kafka_is_refused(struct kafka *k)
+{
+	note_reader(k);
+	return k->refused;
+}
+
 int kafka_fail_silent(struct kafka *k, const char *what)
 {
 	note_reader(k);
+	const bool refused = k->refused;
+	k->refused = false;
+	if (refused)
+		return kafka_fail(k, FUR_EINVAL,
+		        "the brokers of %s refuse this client: %s: see whether its settings are "
+		        "right",
+		        k->brokers, k->reason);
 	return kafka_fail(k, FUR_EBEHIND, "no broker of %s answers (%s%s%s): see whether they run",
 	        k->brokers, what, *k->reason ? ": " : "", k->reason);
+}
+
+/* -------------------------------------------------------------------- the end of a client */
+
+static void *destroy(void *client)
+{
+	rd_kafka_destroy(client);
+	return NULL;
+}
+
+/* librdkafka 2.0.2 sometimes waits without end for a thread of its own, if the topic was removed
+ * and made again.  So another thread waits for it, and stays behind with what it cannot free. */
+static void destroy_client(rd_kafka_t *client)
+{
+	pthread_t thread;
+	sigset_t all, before;
+	struct timespec until;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not for it */
+	const int failed = pthread_create(&thread, NULL, destroy, client);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (failed) {
+		rd_kafka_destroy(client);
+		return;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += DESTROY_S;
+	if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until))
+		pthread_detach(thread);
 }
 
 /* ----------------------------------------------------------------------- reading */
@@ -110,7 +160,7 @@ static void find_leader(struct kafka *k)
 	const struct rd_kafka_metadata *data;
 	if (rd_kafka_metadata(k->reader, 0, k->read_topic, &data, TRY_MS) == 0)
 		rd_kafka_metadata_destroy(data);
-	pause_ms(CALM_MS);
+	kafka_pause_ms(CALM_MS);
 }
 
 static bool is_gone(rd_kafka_resp_err_t err)
@@ -148,12 +198,12 @@ static rd_kafka_resp_err_t ask_once(struct kafka *k, enum question question, uin
 
 static int ask(struct kafka *k, enum question question, uint64_t *answer)
 {
-	const uint64_t until = now_ms() + KAFKA_PATIENCE_MS;
+	const uint64_t until = kafka_now_ms() + KAFKA_PATIENCE_MS;
 	rd_kafka_resp_err_t err;
 	while ((err = ask_once(k, question, answer))) {
 		if (is_gone(err))
 			return fail_gone(k);
-		if (now_ms() > until)
+		if (kafka_now_ms() > until)
 			return kafka_fail_silent(k, rd_kafka_err2str(err));
 		find_leader(k);
 	}
@@ -173,12 +223,12 @@ static int ask_end(struct kafka *k, uint64_t *end)
 /* The same, and believe an end below `known` only if it stays there (INV-SH73). */
 static int ask_surely(struct kafka *k, uint64_t known, uint64_t *end)
 {
-	const uint64_t until = now_ms() + SURE_MS;
+	const uint64_t until = kafka_now_ms() + SURE_MS;
 	int error;
 	if (known < k->seen)
 		known = k->seen;
-	while (!(error = ask_end(k, end)) && *end < known && now_ms() < until)
-		pause_ms(CALM_MS);
+	while (!(error = ask_end(k, end)) && *end < known && kafka_now_ms() < until)
+		kafka_pause_ms(CALM_MS);
 	if (!error && *end < known) {
 		drop_kept(k); /* of a log that is no longer */
 		stop_reading(k);
@@ -299,7 +349,7 @@ static int kafka_read(
         struct stream_engine *e, uint64_t offset, void *message, size_t most, size_t *bytes)
 {
 	struct kafka *const k = kafka_of(e);
-	const uint64_t begun = now_ms();
+	const uint64_t begun = kafka_now_ms();
 	uint64_t found = begun;
 	if (take_kept(k, offset, message, most, bytes))
 		return 1;
@@ -313,11 +363,11 @@ static int kafka_read(
 			return looked < 0 ? looked : 0;
 		if (looked == READ && take_kept(k, offset, message, most, bytes))
 			return 1;
-		if (now_ms() > found + STUCK_MS) {
+		if (kafka_now_ms() > found + STUCK_MS) {
 			find_leader(k);
-			found = now_ms();
+			found = kafka_now_ms();
 		}
-	} while (now_ms() < begun + KAFKA_PATIENCE_MS);
+	} while (kafka_now_ms() < begun + KAFKA_PATIENCE_MS);
 	stop_reading(k);
 	return kafka_fail_silent(k, "a message that is there does not come");
 }
@@ -340,7 +390,7 @@ static void drop_producer(struct kafka *k)
 	        RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
 	rd_kafka_topic_destroy(k->write_topic);
 	rd_kafka_queue_destroy(k->answers);
-	rd_kafka_destroy(k->producer);
+	destroy_client(k->producer);
 	k->producer = NULL;
 }
 
@@ -424,10 +474,10 @@ static int kafka_poll(
         struct stream_engine *e, struct engine_ack *acks, unsigned most, int patience_ms)
 {
 	struct kafka *const k = kafka_of(e);
-	const uint64_t until = now_ms() + (uint64_t)(patience_ms > 0 ? patience_ms : 0);
+	const uint64_t until = kafka_now_ms() + (uint64_t)(patience_ms > 0 ? patience_ms : 0);
 	unsigned n = 0;
 	if (!k->producer) { /* nothing is under way */
-		pause_ms((unsigned)(patience_ms > 0 ? patience_ms : 0));
+		kafka_pause_ms((unsigned)(patience_ms > 0 ? patience_ms : 0));
 		return 0;
 	}
 	for (;;) {
@@ -437,7 +487,7 @@ static int kafka_poll(
 			return (int)n;
 		if (k->failed)
 			return fail_append(k);
-		const uint64_t now = now_ms();
+		const uint64_t now = kafka_now_ms();
 		rd_kafka_event_t *const event =
 		        rd_kafka_queue_poll(k->answers, n || now >= until ? 0 : (int)(until - now));
 		if (!event)
@@ -473,7 +523,7 @@ static void kafka_close(struct stream_engine *e)
 		rd_kafka_topic_destroy(k->read_topic);
 	}
 	if (k->reader)
-		rd_kafka_destroy(k->reader);
+		destroy_client(k->reader);
 	free(k->brokers);
 	free(k->topic_name);
 	free(k);

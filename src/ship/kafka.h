@@ -49,6 +49,7 @@ struct kafka {
 	const char *const *settings;
 	struct kafka_wants wants;
 	char reason[KAFKA_REASON_BYTES]; /* what the client said last went wrong */
+	bool refused;                    /* by TLS or SASL, and `reason` tells why */
 
 	/* Reading */
 	rd_kafka_t *reader;
@@ -73,6 +74,13 @@ struct kafka {
 /* Keep the message for the caller's fur_errormsg(), behind the topic's name; returns `error`. */
 #define kafka_fail(k, error, format, ...)                                                          \
 	((k)->host->fail(error, "the topic %s: " format, (k)->topic_name, ##__VA_ARGS__))
+
+/* Milliseconds of CLOCK_MONOTONIC. */
+uint64_t kafka_now_ms(void);
+void kafka_pause_ms(unsigned ms);
+
+/* Has a broker refused the reader's TLS or SASL? */
+bool kafka_is_refused(struct kafka *k);
 
 /* A broker did not answer in time: say so, and what the client said last. */
 int kafka_fail_silent(struct kafka *k, const char *what);

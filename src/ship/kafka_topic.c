@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { AGAIN_MS = 100 };
+enum { AGAIN_MS = 100, ASK_MS = 2000 };
 
 static const struct {
 	const char *key, *value;
@@ -18,12 +17,6 @@ static const struct {
         {"message.timestamp.type", "LogAppendTime"}, {"retention.ms", "-1"},
         {"retention.bytes", "-1"}, {"max.message.bytes", "1048576"}, /* KAFKA_TOPIC_BYTES */
 };
-
-static void pause_ms(unsigned ms)
-{
-	const struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
-	nanosleep(&t, NULL);
-}
 
 /* ----------------------------------------------------------- calls of administrators */
 
@@ -122,13 +115,15 @@ enum { THERE = 1 };
 
 /* Returns THERE; 0: not now, its leader is being elected or it is being made; FUR_ENOENT: there is
  * no such topic, without a message; or an error. */
-static int look(struct kafka *k, enum engine_use use)
+static int look(struct kafka *k, enum engine_use use, uint64_t until)
 {
 	const struct rd_kafka_metadata *data;
 	const rd_kafka_resp_err_t err =
-	        rd_kafka_metadata(k->reader, 0, k->read_topic, &data, KAFKA_PATIENCE_MS);
+	        rd_kafka_metadata(k->reader, 0, k->read_topic, &data, ASK_MS);
 	if (err)
-		return kafka_fail_silent(k, rd_kafka_err2str(err));
+		return kafka_is_refused(k) || kafka_now_ms() >= until
+		               ? kafka_fail_silent(k, rd_kafka_err2str(err))
+		               : 0;
 	int result = 0;
 	const rd_kafka_metadata_topic_t *const topic = data->topics;
 	if (data->topic_cnt != 1)
@@ -151,8 +146,9 @@ static int find_topic(struct kafka *k, enum engine_use use)
 {
 	bool make = use == ENGINE_MAKE;
 	int found = 0;
-	for (int waited = 0; waited < KAFKA_PATIENCE_MS; waited += AGAIN_MS) {
-		found = look(k, use);
+	const uint64_t until = kafka_now_ms() + KAFKA_PATIENCE_MS;
+	do {
+		found = look(k, use, until);
 		if (found == THERE)
 			return 0;
 		if (found == FUR_ENOENT && use != ENGINE_MAKE)
@@ -167,8 +163,8 @@ static int find_topic(struct kafka *k, enum engine_use use)
 		} else if (found && found != FUR_ENOENT) {
 			return found;
 		}
-		pause_ms(AGAIN_MS);
-	}
+		kafka_pause_ms(AGAIN_MS);
+	} while (kafka_now_ms() < until);
 	return kafka_fail(k, FUR_EBEHIND, "it has no leader: see whether enough brokers of %s run",
 	        k->brokers);
 }

@@ -8,6 +8,9 @@ a controller, which end with this program.
 Starts the brokers, runs COMMAND, and ends them.  COMMAND finds in its environment
 
     FUR_KAFKA            HOST:PORT,HOST:PORT,...
+    FUR_KAFKA_SECURE     the same, of listeners with TLS, and SASL's mechanism PLAIN for the user
+                         "fur" with the password "secret"; only where openssl is there
+    FUR_KAFKA_CA         the file of the authority that has signed the brokers' certificate
     FUR_KAFKA_CONTROL    a Unix socket: a line "kill N", "pause N", "resume N" or "start N" does
                          that to node N = 1, 2 ...; "wait" waits until all nodes that run are ready.
                          Each is answered by a line "ok" or "failed: ..."
@@ -68,10 +71,10 @@ process.roles=broker,controller
 node.id={node}
 controller.quorum.voters={voters}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{secure}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}{secure}
 inter.broker.listener.name=PLAINTEXT
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL
 log.dirs={data}
 auto.create.topics.enable=false
 broker.heartbeat.interval.ms=500
@@ -90,6 +93,14 @@ offsets.topic.num.partitions=1
 transaction.state.log.num.partitions=1
 offsets.topic.replication.factor={nodes}
 transaction.state.log.replication.factor={nodes}
+"""
+
+SECURE_PROPERTIES = """\
+listener.name.secure.sasl.enabled.mechanisms=PLAIN
+listener.name.secure.plain.sasl.jaas.config=\
+org.apache.kafka.common.security.plain.PlainLoginModule required user_fur="secret";
+listener.name.secure.ssl.keystore.type=PEM
+listener.name.secure.ssl.keystore.location={place}/broker.pem
 """
 
 JVM = ["-Xms96m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
@@ -159,6 +170,40 @@ def fetch(scratch: Path) -> None:
         raise Missing(f"Maven does not fetch Kafka {VERSION}: {why[:200]}")
 
 
+# ------------------------------------------------------------------ certificates
+
+
+def make_certificates(place: Path) -> bool:
+    """An authority (ca.pem), and a certificate of 127.0.0.1 with its key (broker.pem).  False: no
+    openssl is here."""
+    if not shutil.which("openssl"):
+        return False
+    made = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", "ca.key"]
+    openssl(place, "req", *made, "-out", "ca.pem", "-subj", "/CN=libfur tests")
+    asked = ["-newkey", "rsa:2048", "-nodes", "-keyout", "broker.key", "-out", "broker.csr"]
+    openssl(place, "req", *asked, "-subj", "/CN=127.0.0.1")
+    (place / "names").write_text("subjectAltName=IP:127.0.0.1\n")
+    signed = ["-req", "-in", "broker.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-days", "2"]
+    signed += ["-CAcreateserial", "-extfile", "names", "-out", "broker.crt"]
+    openssl(place, "x509", *signed)
+    pieces = [(place / name).read_text() for name in ("broker.key", "broker.crt", "ca.pem")]
+    (place / "broker.pem").write_text("".join(pieces))
+    return True
+
+
+def openssl(place: Path, *words: str) -> None:
+    done = subprocess.run(
+        ["openssl", *words],
+        cwd=place,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode:
+        raise Broken(f"openssl {words[0]}: {done.stdout}")
+
+
 # ------------------------------------------------------------------ nodes
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -211,8 +256,8 @@ def brokers_known_to(port: int) -> int:
 
 
 class Node:
-    def __init__(self, number: int, port: int, place: Path):
-        self.number, self.port, self.place = number, port, place
+    def __init__(self, number: int, port: int, secure: int, place: Path):
+        self.number, self.port, self.secure, self.place = number, port, secure, place
         self.process: subprocess.Popen[bytes] | None = None
         self.paused = False
 
@@ -257,6 +302,15 @@ class Cluster:
         self.timer = threading.Timer(limit_s, self.end_nodes)
         self.timer.daemon = True
         self.over = False
+        self.has_secure = False
+
+    @property
+    def ca(self) -> str:
+        return str(self.place / "ca.pem")
+
+    @property
+    def secure(self) -> str:
+        return ",".join(f"127.0.0.1:{node.secure}" for node in self.nodes)
 
     @property
     def brokers(self) -> str:
@@ -283,11 +337,14 @@ class Cluster:
         self.end()
 
     def prepare(self) -> None:
-        ports = free_ports(2 * self.count)
+        ports = free_ports(3 * self.count)
+        self.place.mkdir(parents=True, exist_ok=True)
+        self.has_secure = make_certificates(self.place)
         voters = ",".join(f"{n + 1}@127.0.0.1:{ports[2 * n + 1]}" for n in range(self.count))
         for n in range(self.count):
             place = self.place / f"node-{n + 1}"
             place.mkdir(parents=True)
+            secure = ports[2 * self.count + n]
             text = PROPERTIES.format(
                 node=n + 1,
                 nodes=self.count,
@@ -295,9 +352,12 @@ class Cluster:
                 port=ports[2 * n],
                 controller=ports[2 * n + 1],
                 data=place / "data",
+                secure=f",SECURE://127.0.0.1:{secure}" if self.has_secure else "",
             )
+            if self.has_secure:
+                text += SECURE_PROPERTIES.format(place=self.place)
             (place / "properties").write_text(text)
-            self.nodes.append(Node(n + 1, ports[2 * n], place))
+            self.nodes.append(Node(n + 1, ports[2 * n], secure, place))
         self.format()
 
     def format(self) -> None:
@@ -410,6 +470,8 @@ class Door:
 def run_beside(cluster: Cluster, command: list[str]) -> int:
     door = Door(cluster)
     env = dict(os.environ, FUR_KAFKA=cluster.brokers, FUR_KAFKA_CONTROL=door.path)
+    if cluster.has_secure:
+        env.update(FUR_KAFKA_SECURE=cluster.secure, FUR_KAFKA_CA=cluster.ca)
     until = time.monotonic() + cluster.limit_s
     child = subprocess.Popen(command, env=env, preexec_fn=die_with_parent)
     with selectors.DefaultSelector() as ready:

@@ -258,7 +258,9 @@ TEST(Kafka, RefusesOtherTopics)
 	}
 	const std::string topic = new_topic();
 	admin.create(topic, 1, 3, good);
-	opened(topic, ENGINE_WRITE)->ops->close(opened(topic, ENGINE_WRITE));
+	stream_engine *e = opened(topic, ENGINE_WRITE);
+	ASSERT_NE(e, nullptr);
+	e->ops->close(e);
 	expect_refusal(
 	        log_of(topic), ENGINE_WRITE, FUR_EINVAL, "flush.messages", {"flush.messages=1"});
 	expect_refusal(log_of(topic), ENGINE_WRITE, FUR_EINVAL, "min.insync.replicas=2",
@@ -267,7 +269,6 @@ TEST(Kafka, RefusesOtherTopics)
 	expect_refusal(log_of(new_topic()), ENGINE_READ, FUR_ENOENT, "make it");
 	expect_refusal(log_of(new_topic()), ENGINE_MAKE, FUR_EINVAL, "replication.factor",
 	        {"replication.factor=9"});
-	stream_engine *e;
 	ASSERT_EQ(open_log(log_of(new_topic()), ENGINE_MAKE, &e,
 	                  {"replication.factor=1", "min.insync.replicas=1", "flush.messages=1",
 	                          "compression.type=lz4"}),
@@ -295,6 +296,32 @@ TEST(Kafka, RefusesOtherNamesAndSettings)
 	expect_refusal(name, ENGINE_WRITE, FUR_EINVAL, "at most",
 	        {"replication.factor=1", "min.insync.replicas=2"});
 	expect_refusal("kafka:127.0.0.1:1/t", ENGINE_WRITE, FUR_EBEHIND, "see whether they run");
+}
+
+/* ------------------------------------------------------------------ TLS and SASL */
+
+TEST(Kafka, SettingsMakeAConnectionSecure)
+{
+	const char *brokers = getenv("FUR_KAFKA_SECURE"), *ca = getenv("FUR_KAFKA_CA");
+	if (!brokers || !ca)
+		GTEST_SKIP() << "there is no openssl: install the package openssl";
+	const std::string topic = new_topic(), ca_setting = std::string("ssl.ca.location=") + ca,
+	                  name = std::string("kafka:") + brokers + "/" + topic;
+	const std::vector<const char *> good = {"security.protocol=sasl_ssl", ca_setting.c_str(),
+	        "sasl.mechanism=PLAIN", "sasl.username=fur", "sasl.password=secret"};
+	stream_engine *e;
+	ASSERT_EQ(open_log(name, ENGINE_MAKE, &e, good), 0) << fur_errormsg();
+	append_numbers(e, 0, 100, 16);
+	EXPECT_EQ(read(e, 99), numbered(99));
+	e->ops->close(e);
+	std::vector<const char *> wrong = good;
+	wrong.back() = "sasl.password=guess";
+	expect_refusal(name, ENGINE_WRITE, FUR_EINVAL, "settings are right", wrong);
+	wrong = good;
+	wrong[1] = "ssl.ca.location=/etc/hostname";
+	expect_refusal(name, ENGINE_WRITE, FUR_EINVAL, "", wrong);
+	wrong.erase(wrong.begin() + 1);
+	expect_refusal(name, ENGINE_WRITE, FUR_EINVAL, "settings are right", wrong);
 }
 
 /* --------------------------------------------------------- writers and faults */
