@@ -99,6 +99,12 @@ void ship_fence(struct durability *d)
 	change_state(d, CONTROL_FENCED);
 }
 
+void ship_promoted(struct durability *d)
+{
+	FUR_ASSERT(ring_tail(d) == ring_next(d));
+	arch_store_release(&d->control->ship.acked, ring_tail(d));
+}
+
 void ship_close_gate(struct durability *d)
 {
 	change_state(d, CONTROL_HANDS_OVER);
@@ -141,12 +147,14 @@ int ship_newest(const struct durability *d, uint64_t *lineage, uint64_t *durts)
 {
 	const struct control_ship *c = &d->control->ship;
 	struct media_marker marker;
-	/* Acquire: orders this load before those below; pairs with the release in change_state(). */
+	/* Acquire: orders this load before those below, and pairs with the release in
+	 * change_state(). */
 	if (arch_load32_acquire(&c->state) == CONTROL_SHIPS_NOT)
 		return fail_behind(d);
 	*lineage = arch_load(&c->lineage);
 	/* No slot from `acked` on is used again (INV-SH1), and `acked` is loaded before each.  What
-	 * has no marker yet is not durable, and the caller does not mean it. */
+	 * has no marker yet is not durable, and the caller does not mean it
+	 * (plant: ship-token-acked). */
 	for (uint64_t at = ring_next_acquire(d); at > ship_acked(d); at--)
 		if (ship_read(d, at - 1, &marker) == 0 && log_marker_commits(&marker)) {
 			*durts = at - 1;

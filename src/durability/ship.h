@@ -143,6 +143,9 @@ void ship_begin(struct durability *d);
 void ship_close_gate(struct durability *d);
 /* Is there no marker of this durTS or a later one in the ring? */
 bool ship_drained(const struct durability *d, uint64_t durts);
+/* ship_promoted - a standby has replayed all that it has, and becomes a primary: a shipper begins
+ * behind that, also if it attaches before the heap is opened again (INV-SH82). */
+void ship_promoted(struct durability *d);
 /* ship_fence - another heap has taken over: what is not acknowledged is lost.  `acked` is exact
  * then: everything below is in the log, and nothing above. */
 void ship_fence(struct durability *d);

@@ -123,8 +123,13 @@ static int await_promotion(const struct heap_file *file, unsigned patience_ms)
 		error = heap_lock_held(file->fd, HEAP_LOCK_WORKING);
 		if (error < 0)
 			return error;
-		if (error == 0)
+		if (error == 0) {
+			/* It has ended: perhaps as the primary, since we looked. */
+			error = read_role(file, &page);
+			if (error || page.role == MEDIA_PRIMARY)
+				return error;
 			break;
+		}
 		usleep(LOOK_US);
 	}
 	return fur_fail(FUR_EBEHIND,

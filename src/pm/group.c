@@ -57,9 +57,24 @@ static int write_requests(int fd, const struct group_request *r)
 	return error;
 }
 
+/* Call the process that takes what is written: what it does with it need not wait for the sync. */
+static void call_sleeper(const struct group_sleeper *s)
+{
+	/* Full fence: orders our writes before the look at `asleep`.  The other process sets that,
+	 * and looks at the file once more.  Without the fence neither might see the other; but its
+	 * members call it as well, after the sync, so it would only be late. */
+	arch_fence();
+	if (arch_load32(s->asleep)) {
+		arch_store32(s->asleep, 0);
+		event_wake_all_shared(s->calls);
+	}
+}
+
 static int write_and_sync(struct group_commit *g, const struct group *group)
 {
 	int error = write_requests(g->fd, group->first);
+	if (!error && g->sleeper.asleep)
+		call_sleeper(&g->sleeper);
 	return error ? error : system_sync_data(g->fd);
 }
 

@@ -33,10 +33,17 @@ struct group_request {
 	struct group_request *next; /* in the group, by offset */
 };
 
+/* A process that sleeps until something is in the file, and need not wait for the sync.  *asleep is
+ * 1 when it is about to sleep on the shared event (base/event.h). */
+struct group_sleeper {
+	uint32_t *asleep, *calls;
+};
+
 struct group_commit {
 	pthread_mutex_t mutex;
 	int fd;
-	uint64_t open;  /* the number of the group that threads join now */
+	struct group_sleeper sleeper; /* its words are NULL if there is none */
+	uint64_t open;                /* the number of the group that threads join now */
 	uint64_t ended; /* the last group whose sync has ended; also read without the mutex */
 	bool syncing;
 	/* The errno of the first write or sync that failed, or 0.  Never cleared (INV-GC2). */

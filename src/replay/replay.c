@@ -432,8 +432,8 @@ void replay_recover_give_up(struct recovery *w)
 }
 
 /* Give all updates up that are not in the image.  INV-M2: every marker that was written lies below
- * tail + slots, because an update that draws a later durTS does not write its marker before the tail
- * has moved.  The second lap covers the durTSs that were drawn and not written. */
+ * tail + slots, because an update that draws a later durTS does not write its marker before the
+ * tail has moved.  The second lap covers the durTSs that were drawn and not written. */
 static int two_laps_on(struct recovery *w)
 {
 	const uint64_t tail = w->tail + 2 * w->d->super->ring_slots;

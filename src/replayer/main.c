@@ -234,9 +234,10 @@ static int print_status(const struct arguments *a, int fd)
 		printf("%s: open in process %" PRIu64 "\n", a->heap, s.worker_pid);
 	else
 		printf("%s: %s\n", a->heap,
-		        s.closed ? "closed cleanly"
-		                 : "not open, needs recovery: run fur-replayer --once, or open "
-		                   "it");
+		        s.closed  ? "closed cleanly"
+		        : s.ships ? "not open, needs recovery: start fur-ship"
+		                  : "not open, needs recovery: run fur-replayer --once, or open "
+		                    "it");
 	if (s.replayer_pid)
 		printf("replayed by process %" PRIu64 ", %s\n", s.replayer_pid,
 		        s.asleep ? "asleep" : "awake");

@@ -28,6 +28,7 @@
 #include "base/remedy.h"
 #include "base/thread.h"
 #include "durability/ship.h"
+#include "media/ship_page.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -334,6 +335,9 @@ int server_status(int fd, const char *path, struct server_status *status)
 	if (working >= 0)
 		replaying = heap_lock_held(file.fd, HEAP_LOCK_REPLAYER);
 	error = working < 0 ? working : replaying < 0 ? replaying : heap_tail(&file, &tail);
+	struct media_ship page;
+	if (!error)
+		error = heap_read_ship_page(super, file.super, &page);
 	while (!error && slots < super->ring_slots &&
 	        arch_load(&log_marker(&view, tail + slots)->durts) == tail + slots)
 		slots++;
@@ -341,6 +345,7 @@ int server_status(int fd, const char *path, struct server_status *status)
 	        .worker_pid = working > 0 ? c->worker_pid : 0,
 	        .replayer_pid = replaying > 0 ? c->replayer_pid : 0,
 	        .closed = file.super->state == MEDIA_CLOSED,
+	        .ships = !error && page.role == MEDIA_PRIMARY,
 	        .asleep = arch_load(&c->wake_at) != CONTROL_AWAKE,
 	        .slots = slots,
 	        .ring_slots = super->ring_slots,

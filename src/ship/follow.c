@@ -167,6 +167,8 @@ static int take_frame(
 	}
 	if (h->kind == FRAME_HANDOVER)
 		f->heir = frame_get_handover(frame).node;
+	else if (h->kind == FRAME_DATA || h->kind == FRAME_SIDE)
+		f->heir = 0; /* the writer has gone on: the handover has come to nothing */
 	if (h->flags & FRAME_PARTS)
 		error = take_part(f, frame);
 	else if (h->kind == FRAME_DATA)

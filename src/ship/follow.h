@@ -71,7 +71,9 @@ struct follow_view {
 	uint64_t lineage, durts; /* durts: of its newest update that is applied, or 0 */
 	uint64_t next;           /* offset of the message that is to be read next */
 	uint64_t valid;          /* how many messages that count have been read */
-	uint64_t heir;           /* the node that the newest HANDOVER of this term names, or 0 */
+	/* The node that the newest HANDOVER of this term names, if no update has come since; or
+	 * 0 */
+	uint64_t heir;
 	/* Lineages that have ended, and the durTS of the last update of each: the newest, as far as
 	 * this follower has read, or the heap's header knows.  Those with lineage 0 and durTS 0 too
 	 * are unused places */

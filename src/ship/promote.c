@@ -4,6 +4,7 @@
  */
 #include "ship/promote.h"
 #include "base/error.h"
+#include "durability/ship.h"
 #include "media/ship_page.h"
 #include "ship/batch.h"
 #include "ship/drive.h"
@@ -153,7 +154,9 @@ int promote_file(
         struct durability *d, struct heap_file *file, const struct stream_position *position)
 {
 	struct media_ship page;
-	int error = batch_replay_all(d); /* INV-SH82 */
+	int error = batch_replay_all(d); /* INV-SH82 (plant: ship-promoted-early) */
+	if (!error)
+		ship_promoted(d);
 	if (!error)
 		error = heap_read_ship_page(d->super, d->words, &page);
 	if (error)

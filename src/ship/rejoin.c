@@ -91,7 +91,7 @@ static int check_end(const struct rejoin *r)
 		        "no other heap has taken this one's place in the shipping log: it is the "
 		        "primary: start fur-ship");
 	if (!r->wrote)
-		return fur_fail(FUR_EINVAL,
+		return fur_fail(FUR_ECORRUPT,
 		        "this heap has written nothing to the shipping log that another one "
 		        "writes: make a standby of a copy of that one, with fur-copy "
 		        "--for-standby");
@@ -134,13 +134,13 @@ static int keep_aside(const struct rejoin *r, struct recovery *w)
 	error = ship_aside(r, lost, w);
 	lost->ops->close(lost);
 	return error != FUR_EFENCED ? error
-	                            : fur_fail(FUR_EINVAL,
+	                            : fur_fail(FUR_EEXIST,
 	                                      "%s: this file has updates of another node: name "
 	                                      "another one, or move it away",
 	                                      r->lost_path);
 }
 
-/* Give up what the log has above the stream's updates, durably. */
+/* Give up what the log has above the stream's updates, durably (INV-SH43). */
 static int forget(struct rejoin *r)
 {
 	struct durability *d = r->d;

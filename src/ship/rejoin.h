@@ -31,10 +31,12 @@ struct rejoin_result {
  *     those of an earlier call, each once.  NULL: they are lost.  Without such updates the file is
  *     not touched.
  * Durable: all of it, before return.
- * Errors:  FUR_EINVAL: the heap is no primary, or no other node has replaced it; FUR_ECORRUPT: the
- *          log is not what it was, or the heap is damaged, or an older copy; FUR_ENOMEM, FUR_EIO,
- *          FUR_EBUSY; FUR_ENOSPC, FUR_ESYS, also for the file at lost_path; the engine's.  The heap
- *          is a primary then, as before. */
+ * Errors:  FUR_EINVAL: the heap is no primary, or no other node has replaced it, and it is one
+ *          still; FUR_ECORRUPT: the log is not what it was; the heap is damaged, an older copy, or
+ *          has never written to the log; FUR_EEXIST: the file at lost_path has updates of another
+ *          node; FUR_ENOMEM, FUR_EIO, FUR_EBUSY; FUR_ENOSPC, FUR_ESYS, also for that file; the
+ *          engine's.  The heap is a primary then, as before.
+ */
 FUR_MUST_USE int ship_rejoin(struct heap_file *file, struct durability *d,
         struct stream_engine *engine, const char *lost_path, struct rejoin_result *result);
 

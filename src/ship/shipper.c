@@ -63,7 +63,11 @@ int shipper_begin(struct shipper *s, struct durability *d, struct heap_file *fil
 	if (page.role != MEDIA_PRIMARY)
 		return fur_fail(FUR_EINVAL, "the heap's updates are not shipped: make it a "
 		                            "primary, with fur-ship --init");
-	*s = (struct shipper){.d = d, .file = file, .engine = engine, .next = ship_acked(d)};
+	*s = (struct shipper){.d = d,
+	        .file = file,
+	        .engine = engine,
+	        .next = ship_acked(d),
+	        .patience_ns = PATIENCE_NS};
 	s->position = stream_of_page(&page);
 	s->position.node = page.term ? page.node : 0;
 	s->mark = s->position;
@@ -74,7 +78,11 @@ int shipper_begin(struct shipper *s, struct durability *d, struct heap_file *fil
 int shipper_begin_aside(
         struct shipper *s, struct durability *d, struct stream_engine *engine, uint64_t node)
 {
-	*s = (struct shipper){.d = d, .engine = engine, .next = ship_acked(d), .aside = true};
+	*s = (struct shipper){.d = d,
+	        .engine = engine,
+	        .next = ship_acked(d),
+	        .patience_ns = PATIENCE_NS,
+	        .aside = true};
 	writer_init(&s->writer, d->super->uuid, node, NULL);
 	return take_rooms(s);
 }
@@ -146,7 +154,7 @@ static int restart(struct shipper *s)
 	s->first = s->flying = 0;
 	s->heir_asked = false; /* its frame may not have come into the log */
 	s->next = ship_acked(s->d);
-	s->until_ns = arch_now_ns() + PATIENCE_NS;
+	s->until_ns = arch_now_ns() + s->patience_ns;
 	return drive_restart(&s->writer, s->engine, nonce, 0);
 }
 
@@ -177,7 +185,7 @@ static int turn(struct shipper *s, int patience_ms)
 	else
 		done = drive_turn(&s->writer, s->engine, s->read, patience_ms);
 	if (done > 0)
-		s->until_ns = arch_now_ns() + PATIENCE_NS;
+		s->until_ns = arch_now_ns() + s->patience_ns;
 	else if ((phase == WRITER_CONFIRMS || s->flying) && arch_now_ns() > s->until_ns)
 		give_up_answer(s);
 	if (done > 0 && s->writer.phase == WRITER_SHIPS)
@@ -274,7 +282,7 @@ static int submit(struct shipper *s, struct frame_builder *b, uint64_t durts)
 	const unsigned at = (s->first + s->flying) % SHIPPER_FLIGHTS;
 	const uint64_t now = arch_now_ns();
 	if (!s->flying)
-		s->until_ns = now + PATIENCE_NS;
+		s->until_ns = now + s->patience_ns;
 	s->beat_at = now + s->beat_ns;
 	s->flights[at] = (struct shipper_flight){s->writer.end.frame_no + 1, durts};
 	s->flying++;

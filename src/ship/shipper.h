@@ -48,7 +48,8 @@ struct shipper {
 	uint32_t stopping; /* 1: shipper_run() returns; then ship_call_shipper() */
 	uint32_t opened;   /* control->opened when updates were last let in */
 	uint64_t next;     /* the first durTS that is in no frame */
-	uint64_t until_ns; /* when the wait for an answer ends in doubt */
+	/* How long, and until when, it waits for an answer before it is in doubt */
+	uint64_t patience_ns, until_ns;
 	struct shipper_events events;
 	bool troubled;
 	/* When nothing was shipped for this long: a frame that says that the writer lives.  0:

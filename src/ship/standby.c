@@ -167,9 +167,19 @@ static void publish(struct fur_follower *x, int n)
 	s->frame = view.frame;
 	s->node = view.node;
 	s->heir = view.heir;
-	s->error = 0;
-	s->message[0] = 0;
 	unlock_and_tell(x);
+}
+
+/* The log works, perhaps again. */
+static void forget_error(struct fur_follower *x)
+{
+	if (!x->state.error) /* no other thread stores to it */
+		return;
+	lock(x);
+	x->state.error = 0;
+	x->state.message[0] = 0;
+	unlock_and_tell(x);
+	say(x, FUR_LOG_INFO, "the shipping log works again");
 }
 
 /* Keep the thread's last error, and report it, if it is another one. */
@@ -233,6 +243,7 @@ static int turn(struct fur_follower *x)
 	if (n < 0)
 		return n;
 	publish(x, n);
+	forget_error(x);
 	if (n > 0) {
 		x->rest_ns = REST_LEAST_NS;
 		return 0;
@@ -268,13 +279,28 @@ static int catch_up(struct fur_follower *x, const struct stream_position *positi
 	return disconnect(x); /* with its position */
 }
 
+/* Before the claim, so that the time without a writer is short; as long as the log lets us. */
+static int come_near(struct fur_follower *x)
+{
+	const uint64_t until_ns = arch_now_ns() + x->patience_ns;
+	int n;
+	while ((n = follow_step(x->follower, STEP)) == STEP && arch_now_ns() < until_ns)
+		publish(x, n);
+	if (n >= 0)
+		publish(x, n);
+	return n < 0 ? n : 0;
+}
+
 static int promote(struct fur_follower *x)
 {
 	struct stream_position position;
 	struct follow_view view;
 	struct fur_heap *heap = x->heap;
+	int error = come_near(x);
+	if (error)
+		return error;
 	follow_look(x->follower, &view);
-	if (x->term && x->term != view.term)
+	if (x->term && x->term != view.term) /* INV-SH84 (plant: ship-term-ignored) */
 		return fail_claimed();
 	const struct promotion p = {.log = x->page.log,
 	        .settings = (const char *const *)x->settings,
@@ -282,9 +308,9 @@ static int promote(struct fur_follower *x)
 	        .node = x->page.node,
 	        .from = follow_position(x->follower).position,
 	        .term = view.term,
-	        .until_ns = x->until_ns,
+	        .until_ns = arch_now_ns() + x->patience_ns,
 	        .stopping = &x->stopping};
-	int error = promote_claim(&p, &position);
+	error = promote_claim(&p, &position);
 	if (!error)
 		error = catch_up(x, &position);
 	if (!error)
@@ -358,13 +384,12 @@ static void *follower_main(void *argument)
 		if (!stops(x))
 			(void)arch_futex_wait_for(&unchanged, 0, RETRY_NS);
 	}
-	if (final || stops(x))
-		answer(x,
-		        fur_fail(final ? x->state.error : FUR_EBEHIND, "the follower has ended%s%s",
-		                final ? ": " : "", final ? x->state.message : ": follow again"));
+	/* Before the answer: no question comes after it. */
 	lock(x);
 	x->state.follows = false;
-	unlock_and_tell(x);
+	unlock(x);
+	answer(x, fur_fail(final ? x->state.error : FUR_EBEHIND, "the follower has ended%s%s",
+	                  final ? ": " : "", final ? x->state.message : ": follow again"));
 	return NULL;
 }
 

@@ -26,10 +26,15 @@ class Attached
 {
 public:
 	Attached(const std::string &heap, const std::string &log, heap_lock lock = HEAP_LOCK_NONE)
+	    : Attached(heap, open_log(log), lock)
+	{
+	}
+	/* To a log that is open, and that the destructor closes. */
+	Attached(const std::string &heap, stream_engine *log, heap_lock lock = HEAP_LOCK_NONE)
+	    : engine_(log)
 	{
 		if (heap_open_file(heap.c_str(), lock, &file_) ||
-		        heap_attach_to_replay(&d_, &file_) ||
-		        engine_file_open(log.c_str(), &engine_))
+		        heap_attach_to_replay(&d_, &file_))
 			throw fur::Error(FUR_EINVAL, fur_errormsg());
 		d_.replays_for_worker = lock == HEAP_LOCK_NONE;
 		if (shipper_begin(&shipper, &d_, &file_, engine_))
@@ -60,9 +65,16 @@ public:
 	struct shipper shipper;
 
 private:
+	static stream_engine *open_log(const std::string &path)
+	{
+		stream_engine *engine;
+		if (engine_file_open(path.c_str(), &engine))
+			throw fur::Error(FUR_EINVAL, fur_errormsg());
+		return engine;
+	}
 	heap_file file_;
 	durability d_;
-	stream_engine *engine_ = nullptr;
+	stream_engine *engine_;
 };
 
 } // namespace ship_test

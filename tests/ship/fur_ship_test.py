@@ -3,8 +3,8 @@
 """fur-ship with real processes, and a log in a file: roles, programs and shippers that are killed,
 a heap that is fenced, a heap that is handed over, a log that fails.
 
-    fur_ship_test.py FUR_SHIP FUR_REPLAYER SHIPPED_HEAP [FUR_INFO FUR_STAT FUR_CHECK FUR_COPY
-                                                         FUR_RESIZE]
+    fur_ship_test.py FUR_SHIP FUR_REPLAYER SHIPPED_HEAP UNIT
+                     [FUR_INFO FUR_STAT FUR_CHECK FUR_COPY FUR_RESIZE]
 
 Without the tools, what they show of a role is not tested.
 """
@@ -12,14 +12,15 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 
-ship, replayer, heap_program = [os.path.abspath(path) for path in sys.argv[1:4]]
-tools = [os.path.abspath(path) for path in sys.argv[4:]]
+ship, replayer, heap_program, unit = [os.path.abspath(path) for path in sys.argv[1:5]]
+tools = [os.path.abspath(path) for path in sys.argv[5:]]
 PATIENCE_S = 120
 EFENCED, EBEHIND, FENCED = -24, -23, 3
 OTHER_NODE = "00000000000000ab"
@@ -206,6 +207,25 @@ def roles(place):
     assert "start fur-ship, and try again" in program.end(FENCED)[0]
 
 
+def systemd(place):
+    """The unit as systemd reads it, with our own program in its place."""
+    if not shutil.which("systemd-analyze"):
+        print("skipped: no systemd-analyze here")
+        return
+    name = os.path.join(place, "fur-ship@dev-shm-x.service")
+    with open(unit) as source, open(name, "w") as f:
+        text = source.read()
+        assert "RestartPreventExitStatus=2 3\n" in text and "ReadWritePaths=%f\n" in text, text
+        f.write(re.sub("^ExecStart=.*$", f"ExecStart=:{ship} %f", text, flags=re.MULTILINE))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", name],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0 and "fur-ship" not in done.stdout, done.stdout
+
+
 def standby(place):
     heap = Heap(place, "follower")
     refused("the heap is a standby, and ships nothing", ship, heap.standby)
@@ -263,6 +283,8 @@ def kills(place):
             assert "needs recovery, which fur-ship does" in heap.status()
             refused("was not closed: recover it first, with fur-ship", ship, "--detach", heap.path)
             refused("fur-ship recovers it", replayer, "--once", heap.path)
+            said_status = run(replayer, "--status", heap.path)
+            assert "needs recovery: start fur-ship" in said_status, said_status
             daemon = heap.shipper()
         last = heap.shown_closed()
         assert last >= newest(said), (last, said[-100:])
@@ -501,6 +523,7 @@ with tempfile.TemporaryDirectory(
     for test in (
         usage,
         roles,
+        systemd,
         standby,
         life,
         kills,

@@ -41,6 +41,8 @@ def until(condition, what):
 
 
 class Process:
+    line = ""  # the last one that was expected
+
     def __init__(self, *args):
         self.process = subprocess.Popen(
             args,
@@ -53,9 +55,9 @@ class Process:
         self.out, self.err = self.process.stdout, self.process.stderr
 
     def expect(self, text):
-        line = self.out.readline()
-        assert text in line, (text, line, self.err.read() if not line else "")
-        return line
+        self.line = self.out.readline()
+        assert text in self.line, (text, self.line, self.err.read() if not self.line else "")
+        return self.line
 
     def kill(self):
         """End it, and those that it has started; returns all that it has printed."""
@@ -204,7 +206,7 @@ def by_hand(place):
     assert role(path) == "primary"
     refused("the heap is a primary already", standby, "--promote", path)
     heap.shipper.end(FENCED)
-    returned = newest(writer.end(FENCED)[0].partition("error")[0])
+    returned = newest(writer.line + writer.end(FENCED)[0].partition("error")[0])
     assert shown(path) >= returned > 0
 
     after = Process(ship, path, "--beat", "20", "--quiet")
@@ -235,7 +237,7 @@ def handover(place):
     said, _ = keeper.end(PROMOTED)
     assert "the primary hands over to this heap" in said, said
     # All that has returned, also at this level.
-    returned = newest(writer.end(FENCED)[0].partition("error")[0])
+    returned = newest(writer.line + writer.end(FENCED)[0].partition("error")[0])
     assert shown(path) >= returned > 0
     assert role(path) == "primary"
 
@@ -252,7 +254,7 @@ def silence(place):
     for _ in range(50):
         writer.expect("")
     heap.shipper.kill()
-    returned = newest(writer.kill())
+    returned = newest(writer.line + writer.kill())
     one.expect("the primary is silent")
     one.expect("the heap is a primary now")
     one.expect("running the command")
@@ -261,7 +263,7 @@ def silence(place):
     reaches(second, value)
     until(lambda: role(first) == "primary", "it is no primary")
     assert role(second) == "standby"
-    value = newest(one.kill())
+    value = newest(one.line + one.kill())
     # The program's heap was not closed: fur-ship recovers it, with the log.
     after = Process(ship, first, "--quiet")
     until(lambda: "closed" in run(ship, "--status", first), "fur-ship does not recover it")
@@ -273,8 +275,8 @@ def silence(place):
 
 
 def unfinished(place):
-    """The next fur-standby finishes a promotion that ended between its claim and its role; and a heap
-    that is the primary goes on as such."""
+    """The next fur-standby finishes a promotion that ended between its claim and its role; and a
+    heap that is the primary goes on as such."""
     heap = Heap(place, "unfinished")
     path, node = heap.copy("-standby")
     value = heap.write("replicated", 20)

@@ -509,11 +509,11 @@ TEST_F(Rejoin, IsRefused_WhileTheHeapIsThePrimary_AndForAnOlderCopy)
 		        << fur_errormsg();
 		return error;
 	};
-	/* Nobody has written. */
+	/* The log is empty. */
 	EXPECT_EQ(rejoin("it is the primary"), FUR_EINVAL);
 	/* Another node, and never this one. */
 	claim(THIRD);
-	EXPECT_EQ(rejoin("has written nothing"), FUR_EINVAL);
+	EXPECT_EQ(rejoin("has written nothing"), FUR_ECORRUPT);
 	unlink(log_.c_str());
 	kill_primary(path_, 1);
 	EXPECT_EQ(rejoin("it is the primary"), FUR_EINVAL);

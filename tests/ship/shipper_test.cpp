@@ -4,124 +4,32 @@
  * it (INV-SH31 to INV-SH34).  The log is a file.
  */
 #include "../unit/fixture.hpp"
-#include "attached.hpp"
+#include "replica.hpp"
 
 #include <csignal>
+#include <functional>
 #include <fur/bulk.hpp>
 #include <optional>
 #include <random>
 #include <sys/mman.h>
 #include <thread>
 
+static std::function<void()> before_sync;
+extern "C" int __real_system_sync_data(int fd); /* NOLINT */
+extern "C" int __wrap_system_sync_data(int fd)  /* NOLINT */
+{
+	if (before_sync)
+		before_sync();
+	return __real_system_sync_data(fd);
+}
+
 namespace
 {
 
 using ship_test::Attached;
+using ship_test::Replica;
 
 enum : uint64_t { NODE = 17 };
-
-/* What a log makes of the heap as it was at first. */
-class Replica
-{
-public:
-	Replica(const std::string &heap, const std::string &log)
-	{
-		heap_file file;
-		EXPECT_EQ(heap_open_file(heap.c_str(), HEAP_LOCK_NONE, &file), 0);
-		super_ = file.geometry;
-		const auto *image = reinterpret_cast<uint8_t *>(file.super) + super_.heap_offset;
-		bytes.assign(image, image + super_.heap_bytes);
-		heap_close_file(&file);
-		log_ = log;
-	}
-	/* Read the log to its end. */
-	void follow()
-	{
-		stream_engine *engine;
-		ASSERT_EQ(engine_file_open(log_.c_str(), &engine), 0) << fur_errormsg();
-		std::vector<uint8_t> message(FRAME_MOST_BYTES), parts;
-		stream s;
-		stream_init(&s, super_.uuid, nullptr);
-		size_t n;
-		while (engine->ops->read(engine, s.next, message.data(), message.size(), &n) == 1) {
-			struct frame f;
-			const auto j = stream_read(&s, s.next, message.data(), n, &f);
-			ASSERT_FALSE(stream_is_fatal(j)) << stream_text(j);
-			if (j == STREAM_VALID)
-				take(f, parts);
-		}
-		durts = s.at.durts;
-		voids = 0;
-		for (uint64_t v : s.voids)
-			voids += v;
-		engine->ops->close(engine);
-	}
-	std::vector<uint8_t> bytes;
-	uint64_t durts = 0, voids = 0, updates = 0, sides = 0;
-
-private:
-	struct Side {
-		uint64_t offset;
-		std::vector<uint8_t> data;
-	};
-	void take(const struct frame &f, std::vector<uint8_t> &parts)
-	{
-		if (f.head.kind == FRAME_CLAIM || f.head.flags == FRAME_FIRST) {
-			parts.clear();
-			side_.clear();
-		}
-		if (f.head.kind == FRAME_SIDE) {
-			const frame_side side = frame_get_side(&f);
-			std::vector<uint8_t> data(
-			        f.payload + sizeof side, f.payload + f.head.bytes);
-			data.resize(data.size() + side.zeros);
-			side_.push_back({side.offset, data});
-		}
-		size_t at = 0;
-		frame_entries entries;
-		while (f.head.kind == FRAME_DATA && frame_next_update(&f, &at, &entries)) {
-			parts.insert(parts.end(), entries.bytes, entries.bytes + entries.n);
-			if (f.head.flags == FRAME_FIRST || f.head.flags == FRAME_MORE)
-				continue;
-			apply(parts);
-			parts.clear();
-			side_.clear();
-		}
-	}
-	void store(uint64_t at, const uint8_t *from, uint64_t n)
-	{
-		ASSERT_LE(at + n, bytes.size());
-		memcpy(&bytes[at], from, n);
-	}
-	void apply(const std::vector<uint8_t> &entries)
-	{
-		const media_file file = {&super_, nullptr, nullptr, nullptr};
-		const log_record record = {0, entries.size(), entries.data()};
-		updates++;
-		for (const Side &side : side_) {
-			sides++;
-			store(side.offset, side.data.data(), side.data.size());
-		}
-		log_walk walk = log_walk_record(&file, &record);
-		while (log_walk_next(&walk)) {
-			if (walk.entry.bulk.rows) {
-				log_bulk bulk =
-				        log_bulk_at(bytes.data(), bytes.size(), &walk.entry);
-				while (log_bulk_next(&bulk)) {
-					const std::vector<uint8_t> piece(bulk.piece.payload,
-					        bulk.piece.payload + bulk.piece.bytes);
-					store(bulk.piece.offset, piece.data(), piece.size());
-				}
-			} else if (walk.entry.payload) {
-				store(walk.entry.offset, walk.entry.payload, walk.entry.bytes);
-			}
-		}
-		EXPECT_FALSE(walk.broken);
-	}
-	media_super super_;
-	std::string log_;
-	std::vector<Side> side_;
-};
 
 enum { WORDS = 64 };
 struct Root {
@@ -238,6 +146,117 @@ TEST_P(ShipperTest, LogHasWhatTheHeapHas)
 	EXPECT_EQ(replica.voids, 0u);
 	expect_image(replica);
 }
+
+/* While a sync runs, the log's round trip may run as well. */
+class Overlap : public ShipperTest
+{
+};
+
+TEST_P(Overlap, ShipperIsCalledBeforeTheSync)
+{
+	fur::Heap heap = open(options());
+	durability *d = &heap.get()->durability;
+	control_ship *c = &d->control->ship;
+	ship_begin(d);
+	std::optional<fur::Thread> self(heap);
+	Root *root = root_of(*self);
+	uint64_t next = ring_next(d);
+	for (uint64_t k = 1; k <= 5; k++, next++) {
+		const uint32_t calls = c->calls;
+		arch_store32(&c->asleep, 1);
+		unsigned syncs = 0;
+		before_sync = [&] {
+			media_marker marker;
+			syncs++;
+			EXPECT_EQ(arch_load32(&c->asleep), 0u);
+			EXPECT_EQ(c->calls, calls + 1);
+			EXPECT_EQ(ship_read(d, next, &marker), 0);
+		};
+		fur::update(*self, [&](fur_update *tx) { fur_store(tx, &root->words[0], k); });
+		before_sync = nullptr;
+		EXPECT_EQ(syncs, 1u);
+		EXPECT_EQ(c->calls, calls + 1);
+	}
+	ship_acknowledge(d, next);
+}
+INSTANTIATE_TEST_SUITE_P(Sync, Overlap, ::testing::Values(FUR_PM_SYNC));
+
+/* A heap that is handed over, and no shipper. */
+class Gate : public ShipperTest
+{
+protected:
+	Gate() : heap_(fur::Heap::open(path_, quick())), self_(heap_), root_(root_of(self_))
+	{
+		ship_begin(d_);
+	}
+	static fur::Options quick()
+	{
+		fur::Options o = options();
+		o.ack_patience_ms = 50;
+		return o;
+	}
+	fur_update *begun()
+	{
+		fur_update *tx = nullptr;
+		EXPECT_EQ(fur_begin_update(self_, &tx), 0) << fur_errormsg();
+		fur_store(tx, &root_->words[0], ++value_);
+		return tx;
+	}
+	int commit(fur_update *tx)
+	{
+		return fur_commit(tx, nullptr);
+	}
+	fur::Heap heap_;
+	fur::Thread self_;
+	durability *d_ = &heap_.get()->durability;
+	Root *root_;
+	uint64_t value_ = 0;
+};
+
+TEST_P(Gate, UpdatesThatHaveBegunReturnWhatTheLogHas)
+{
+	EXPECT_EQ(commit(begun()), 0); /* durable here */
+	fur_update *tx = begun();
+	ship_close_gate(d_);
+	EXPECT_EQ(commit(tx), FUR_EINDOUBT);
+	EXPECT_EQ(fur_begin_update(self_, &tx), FUR_EBEHIND);
+	EXPECT_NE(std::string(fur_errormsg()).find("handed over"), std::string::npos);
+	fur_ro *ro;
+	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), FUR_EINDOUBT);
+	ship_acknowledge(d_, ring_next(d_));
+	ASSERT_EQ(fur_begin_ro(self_, &ro), 0);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
+	ship_begin(d_);
+	tx = begun();
+	ship_close_gate(d_);
+	ship_fence(d_);
+	EXPECT_EQ(commit(tx), FUR_EFENCED);
+	EXPECT_EQ(fur_begin_update(self_, &tx), FUR_EFENCED);
+}
+
+TEST_P(Gate, DrainedIfThereIsNoMarkerBehind)
+{
+	const uint64_t first = ring_next(d_), slots = d_->super->ring_slots;
+	EXPECT_TRUE(ship_drained(d_, first));
+	for (int k = 0; k < 5; k++)
+		EXPECT_EQ(commit(begun()), 0);
+	for (uint64_t k = 0; k < 5; k++)
+		EXPECT_FALSE(ship_drained(d_, first + k));
+	EXPECT_TRUE(ship_drained(d_, ring_next(d_)));
+	/* The update before has not written its marker. */
+	for (uint64_t behind : {uint64_t(1), slots / 2, slots - 6}) {
+		media_marker *m = durability_marker(d_, first + 5 + behind);
+		const uint64_t was = m->durts;
+		if (GetParam() == FUR_PM_SYNC) /* the mapping is for reading */
+			break;
+		m->durts = first + 5 + behind;
+		EXPECT_FALSE(ship_drained(d_, first + 5)) << behind;
+		m->durts = was;
+	}
+	ship_acknowledge(d_, ring_next(d_));
+}
+INSTANTIATE_TEST_SUITE_P(Pm, Gate, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC));
 
 /* A log that answers when the shipper can do nothing but wait, or when no more frames come; then it
  * answers all at once.  When a frame comes, nothing in it may be acknowledged yet (INV-SH2). */

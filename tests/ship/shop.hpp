@@ -8,6 +8,7 @@
 
 #include "../../tools/common/random.hpp"
 #include "../unit/fixture.hpp"
+#include "image.hpp"
 #include "shipper.hpp"
 
 #include <cstring>
@@ -120,72 +121,12 @@ inline void bulk_update(fur_thread *self, Shop *shop)
 	fur::check(fur_bulk_run(self, &job, nullptr));
 }
 
-/* ------------------------------------------------------------------ compare */
-
-/* A heap's image in its closed file. */
-class Image
-{
-public:
-	explicit Image(const std::string &path)
-	{
-		if (heap_open_file(path.c_str(), HEAP_LOCK_WORKER, &file_))
-			ship_test::give_up("open");
-		EXPECT_EQ(file_.super->state, MEDIA_CLOSED);
-		at_ = reinterpret_cast<const uint8_t *>(file_.super) + file_.geometry.heap_offset;
-	}
-	~Image()
-	{
-		heap_close_file(&file_);
-	}
-	Image(const Image &) = delete;
-	const uint8_t *at(uint64_t offset) const
-	{
-		return at_ + offset;
-	}
-	const heap_header *head() const
-	{
-		return header(at_);
-	}
-
-private:
-	heap_file file_;
-	const uint8_t *at_;
-};
-
-inline bool is_position(uint64_t offset)
-{
-	const uint64_t position = offsetof(heap_header, position),
-	               applied = offsetof(heap_header, applied);
-	return (offset >= position && offset < position + sizeof(heap_position)) ||
-	       (offset >= applied && offset < applied + sizeof(heap_applied));
-}
-
-/* Are the allocator's structures and all chunks in use equal, in every byte? */
 inline void expect_equal(const std::string &primary, const std::string &standby)
 {
-	const Image a(primary), b(standby);
-	const heap_header *h = a.head();
-	const uint64_t chunks = h->grown ? h->grown : h->chunks;
-	uint64_t differ = 0, first = 0;
-	auto compare = [&](uint64_t from, uint64_t to) {
-		if (memcmp(a.at(from), b.at(from), to - from) == 0)
-			return;
-		for (uint64_t k = from; k < to; k++)
-			if (*a.at(k) != *b.at(k) && !is_position(k) && differ++ == 0)
-				first = k;
-	};
-	compare(0, h->first_chunk * CHUNK_BYTES);
-	for (uint64_t c = h->first_chunk; c < chunks; c++) {
-		const struct chunk *table = chunk(h, c);
-		const uint64_t kind = table->kind & 0xff,
-		               n = kind == CHUNK_LARGE || kind == CHUNK_FREE ? table->run : 1;
-		if (kind != CHUNK_FREE)
-			compare(c * CHUNK_BYTES, (c + n) * CHUNK_BYTES);
-		c += n - 1;
-	}
-	EXPECT_EQ(differ, 0u) << "bytes of the heaps differ, the first at " << first
-	                      << ", in chunk " << first / CHUNK_BYTES << " of kind "
-	                      << (chunk(h, first / CHUNK_BYTES)->kind & 0xff);
+	uint64_t first;
+	EXPECT_EQ(differences(primary, standby, &first), 0u)
+	        << "bytes of the heaps differ, the first at " << first << ", in chunk "
+	        << first / CHUNK_BYTES;
 }
 
 /* The whole workload: small updates, fresh blocks, bulk updates, parts. */
