@@ -16,6 +16,7 @@
  *         hand_over()               lets another node take over, on request
  *         advance_position()        keeps from where a recovery has to read the stream
  *         send_beat()               says that the writer lives
+ *           replay_idle()           replays a heap that rests
  *         ship_await_updates()      sleeps
  *       fence_worker()              tells the worker that another node writes
  */
@@ -24,7 +25,9 @@
 #include "base/event.h"
 #include "media/log_view.h"
 #include "media/ship_page.h"
+#include "replay/replay.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -33,6 +36,7 @@
 static const uint64_t PATIENCE_NS = UINT64_C(10000000000);
 /* Between attempts at a log that fails, and between looks whether the worker lives. */
 enum { PAUSE_MS = 100, PAUSE_NS = PAUSE_MS * 1000000, POLL_MS = 1 };
+enum { IDLE_FRAMES = 1024 };
 /* Between the frames by which a handover finds the other node's claim. */
 enum { HANDOVER_BEAT_NS = 20000000 };
 
@@ -67,7 +71,8 @@ int shipper_begin(struct shipper *s, struct durability *d, struct heap_file *fil
 	        .file = file,
 	        .engine = engine,
 	        .next = ship_acked(d),
-	        .patience_ns = PATIENCE_NS};
+	        .patience_ns = PATIENCE_NS,
+	        .idle_frames = IDLE_FRAMES};
 	s->position = stream_of_page(&page);
 	s->position.node = page.term ? page.node : 0;
 	s->mark = s->position;
@@ -532,12 +537,31 @@ static int submit_word(struct shipper *s, enum frame_kind kind, const void *payl
 	return fits ? submit(s, &b, s->next) : 0;
 }
 
+/* Replay what is acknowledged, as fur-replayer would, so that the position can move over the beats
+ * (INV-SH35): while a heap rests, its replayers do too. */
+static int replay_idle(struct shipper *s)
+{
+	int error = control_try_take(s->d);
+	if (error)
+		return error == FUR_EBUSY ? 0 : error; /* a replayer is at it */
+	error = replay_live(s->d);
+	if (control_give_back(s->d) && !error)
+		error = heap_lock_failed(errno);
+	s->mark = s->writer.stream.whole;
+	return error;
+}
+
 /* Nothing was shipped for a while. */
 static int send_beat(struct shipper *s)
 {
+	const struct stream_position *whole = &s->writer.stream.whole;
+	int error = 0;
 	if (!s->beat_ns || !rests(s) || arch_now_ns() < s->beat_at)
 		return 0;
-	return submit_word(s, FRAME_BEAT, NULL, 0);
+	if (whole->offset != STREAM_NO_OFFSET &&
+	        whole->frame_no >= s->position.frame_no + s->idle_frames)
+		error = replay_idle(s);
+	return error ? error : submit_word(s, FRAME_BEAT, NULL, 0);
 }
 
 /* The named node has not claimed. */

@@ -55,6 +55,9 @@ struct shipper {
 	/* When nothing was shipped for this long: a frame that says that the writer lives.  0:
 	 * none */
 	uint64_t beat_ns, beat_at;
+	/* After this many frames since the position, a heap that rests is replayed: otherwise the
+	 * position would stay, and one day the log no longer have it */
+	uint64_t idle_frames;
 	/* Handover: to this node, or 0; until when; it has been asked */
 	uint64_t heir, heir_until, usual_beat_ns;
 	bool heir_asked;

@@ -181,6 +181,35 @@ TEST_P(Overlap, ShipperIsCalledBeforeTheSync)
 }
 INSTANTIATE_TEST_SUITE_P(Sync, Overlap, ::testing::Values(FUR_PM_SYNC));
 
+/* A heap that rests: its beats move the position, so that the log need not keep them for ever. */
+TEST_P(ShipperTest, PositionMovesOverBeats)
+{
+	fur::Heap heap = open(options());
+	Attached attached(path_, log_);
+	attached.shipper.beat_ns = 100000;
+	attached.shipper.idle_frames = 8;
+	int result = 1;
+	std::thread ships([&] { result = shipper_run(&attached.shipper); });
+	std::optional<fur::Thread> self(heap);
+	Root *root = root_of(*self);
+	for (uint64_t k = 1; k <= 3; k++)
+		fur::update(*self, [&](fur_update *tx) { fur_store(tx, &root->words[0], k); });
+	durability *d = &heap.get()->durability;
+	const uint64_t next = ring_next(d);
+	media_ship page = {};
+	do {
+		usleep(1000);
+		ASSERT_EQ(heap_read_ship_page(d->super, d->words, &page), 0);
+	} while (page.offset == STREAM_NO_OFFSET || page.frame < 40);
+	EXPECT_EQ(page.durts, next - 1);
+	EXPECT_EQ(arch_load_acquire(&d->control->tail), next); /* INV-SH35 */
+	self.reset();
+	heap.close();
+	attached.stop();
+	ships.join();
+	EXPECT_EQ(result, 0) << fur_errormsg();
+}
+
 /* A heap that is handed over, and no shipper. */
 class Gate : public ShipperTest
 {
