@@ -55,9 +55,8 @@ FUR_API FUR_MUST_USE int fur_follow(
         fur_heap *heap, const struct fur_follow_options *options, fur_follower **follower);
 
 /* fur_unfollow - end the thread, and free the follower.  Call it before fur_close().  Other threads
- * may be in fur_wait_token(), which returns FUR_EBEHIND then.
- * Errors:  FUR_EINVAL for NULL; FUR_EFORK; those for which the position could not be stored: the
- *          follower has ended all the same, and the next one reads a little again. */
+ * may wait in fur_wait_token(), but not use the follower.
+ * Errors:  FUR_EINVAL for NULL; FUR_EFORK. */
 FUR_API int fur_unfollow(fur_follower *follower);
 
 /* How far a follower is.  The times are CLOCK_MONOTONIC in nanoseconds; 0: not yet.
@@ -97,8 +96,9 @@ FUR_API FUR_MUST_USE int fur_get_follow_state(
  * primary.  After return the heap can be read as before, and the follower has ended.  End it by
  * fur_unfollow(), and close and open the heap: then it is a primary, which fur-ship ships, and
  * which programs update.
- * `term` is that of the writer to be replaced, as fur_follow_state.term was when the caller decided.
- * So of several standbys that find the primary silent, one takes over.  0: that of the writer now.
+ * `term` is that of the writer to be replaced, as fur_follow_state.term was when the caller
+ * decided.  So of several standbys that find the primary silent, one takes over.  0: that of the
+ * writer now.
  * Lost:    of the old primary, what it had not shipped.  No update that returned in a heap with
  *          FUR_ACK_REPLICATED, no token for which fur_wait_token() has returned 0.
  * Crash:   before the claim is in the log, nothing has happened.  After it the old primary is

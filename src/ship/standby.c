@@ -167,9 +167,19 @@ static void publish(struct fur_follower *x, int n)
 	s->frame = view.frame;
 	s->node = view.node;
 	s->heir = view.heir;
-	s->error = 0;
-	s->message[0] = 0;
 	unlock_and_tell(x);
+}
+
+/* The log works, perhaps again. */
+static void forget_error(struct fur_follower *x)
+{
+	if (!x->state.error) /* no other thread stores to it */
+		return;
+	lock(x);
+	x->state.error = 0;
+	x->state.message[0] = 0;
+	unlock_and_tell(x);
+	say(x, FUR_LOG_INFO, "the shipping log works again");
 }
 
 /* Keep the thread's last error, and report it, if it is another one. */
@@ -233,6 +243,7 @@ static int turn(struct fur_follower *x)
 	if (n < 0)
 		return n;
 	publish(x, n);
+	forget_error(x);
 	if (n > 0) {
 		x->rest_ns = REST_LEAST_NS;
 		return 0;
@@ -373,13 +384,12 @@ static void *follower_main(void *argument)
 		if (!stops(x))
 			(void)arch_futex_wait_for(&unchanged, 0, RETRY_NS);
 	}
-	if (final || stops(x))
-		answer(x,
-		        fur_fail(final ? x->state.error : FUR_EBEHIND, "the follower has ended%s%s",
-		                final ? ": " : "", final ? x->state.message : ": follow again"));
+	/* Before the answer: no question comes after it. */
 	lock(x);
 	x->state.follows = false;
-	unlock_and_tell(x);
+	unlock(x);
+	answer(x, fur_fail(final ? x->state.error : FUR_EBEHIND, "the follower has ended%s%s",
+	                  final ? ": " : "", final ? x->state.message : ": follow again"));
 	return NULL;
 }
 

@@ -16,6 +16,7 @@ extern "C" {
 }
 #undef _Static_assert
 
+#include <atomic>
 #include <csignal>
 #include <fur/ship.hpp>
 #include <optional>
@@ -166,9 +167,14 @@ class Follows
 {
 public:
 	explicit Follows(fur::Heap &heap, uint32_t patience_ms = LONG_MS)
-	    : options_({sizeof options_, nullptr, nullptr, nullptr, patience_ms}),
+	    : options_({sizeof options_, nullptr, count, reports_, patience_ms}),
 	      f_(heap, &options_)
 	{
+	}
+	/* How many reports there were of this level. */
+	int reports(fur_log_level level) const
+	{
+		return reports_[level];
 	}
 	operator fur_follower *() const
 	{
@@ -187,6 +193,11 @@ public:
 	}
 
 private:
+	static void count(fur_log_level level, const char *, void *reports)
+	{
+		static_cast<std::atomic<int> *>(reports)[level]++;
+	}
+	std::atomic<int> reports_[3] = {};
 	fur_follow_options options_;
 	fur::Follower f_;
 };
@@ -447,12 +458,12 @@ TEST_F(Standby, KilledStandbys_ApplyEachUpdateOnce)
 {
 	const SharedMemory shared;
 	const pid_t writer = write_in_child(shared);
-	for (uint64_t k = 1; k <= rounds(uint64_t(40)); k++) {
+	for (uint64_t k = 1; k <= rounds(uint64_t(20)); k++) {
 		const pid_t reader = in_child([&] {
 			fur::Heap heap = fur::Heap::open(standby(), options_of_test());
 			const Follows follows(heap);
 			fur::Thread self(heap);
-			writes_to_live = 15 * k;
+			writes_to_live = 30 * k;
 			for (;;)
 				count_updates(self);
 		});
@@ -518,6 +529,10 @@ TEST_F(Standby, LogThatCannotBeReached_IsTriedAgain)
 		EXPECT_EQ(fur_take_over(follows, 0), FUR_EBEHIND);
 		ASSERT_EQ(rename(away.c_str(), log_.c_str()), 0);
 		follows.until([](const auto &s) { return s.error == 0 && s.caught_up_ns; });
+		while (follows.reports(FUR_LOG_INFO) == 0)
+			usleep(1000);
+		EXPECT_EQ(follows.reports(FUR_LOG_WARNING), 1) << "once, however often it tried";
+		EXPECT_EQ(follows.reports(FUR_LOG_INFO), 1);
 	}
 	heap.close();
 	EXPECT_EQ(role_of(standby()), +MEDIA_STANDBY);
