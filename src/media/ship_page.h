@@ -18,7 +18,7 @@ enum media_role {
 	MEDIA_ROLES
 };
 
-/* A position is a place in the shipping log, between two frames: docs/shipping.md. */
+/* A position is a place in the shipping log, between two frames: docs/stream.md. */
 struct media_ship {
 	uint64_t sequence;
 	uint32_t role; /* enum media_role */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * engine.h - what a stream needs of the log that keeps it: a *stream engine*.  docs/shipping.md
+ * engine.h - what a stream needs of the log that keeps it: a *stream engine*.  docs/stream.md
  * lists what an engine must guarantee.
  *
  * A stream engine is one node's connection to one log.  One thread at a time uses it.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * frame.h - the format of a frame: what one message of a stream's log contains.  docs/shipping.md
+ * frame.h - the format of a frame: what one message of a stream's log contains.  docs/stream.md
  * explains it in words.
  *
  * With stream.h, writer.h, engine.h, shipper.h, recover.h and follow.h it is the contract of
