@@ -18,6 +18,7 @@ int durability_read_role(struct durability *d)
 		return error;
 	d->ship.on = ship.role == MEDIA_PRIMARY;
 	d->ship.follows = ship.role == MEDIA_STANDBY;
+	d->log_room = d->super->log_bytes - (d->ship.on ? SHIP_RECORD_EXTRA : 0);
 	/* SYNC: the log's round trip and our sync run at the same time. */
 	struct control_ship *c = &d->control->ship;
 	d->pm.group.sleeper = d->ship.on ? (struct group_sleeper){&c->asleep, &c->calls}

@@ -185,6 +185,10 @@ struct events {
 	uint64_t silent_pid, dead_pid;
 };
 
+/* What a standby's record has besides the primary's entries: a head, the position, and entries that
+ * the end of the log parts (ship/batch.c). */
+enum { SHIP_RECORD_EXTRA = 320 };
+
 /* Whether the heap's updates are shipped (ship.h), or are another one's. */
 struct shipping {
 	bool on;
@@ -222,6 +226,9 @@ struct durability {
 	/* The superblock in the mapping, for the words that change. */
 	struct media_super *words;
 	uint64_t head_bytes; /* media_head_bytes() */
+	/* How much of a log one update may use.  A primary leaves SHIP_RECORD_EXTRA: a standby, whose
+	 * logs are as long, has more in the update's record */
+	uint64_t log_room;
 	/* The heap's size now: below it all of the heap that the allocator may use has blocks.  In
 	 * the process that works on the heap; others read it from the file.  Only grows, rarely.
 	 * Owner: durability/size.c. */

@@ -78,7 +78,7 @@ void redo_begin(struct redo_log *log, const struct durability *d, enum redo_kind
 	arch_store(&log->frees_a_run, 0);
 	/* Acquire: orders the last reads of the log below the tail before our stores there.  Pairs
 	 * with the release in room_give_back() (replay.c). */
-	log->write_most = arch_load_acquire(&log->tail) + d->super->log_bytes;
+	log->write_most = arch_load_acquire(&log->tail) + d->log_room;
 }
 
 void redo_prefetch(const struct redo_log *log, const struct durability *d)
@@ -212,8 +212,7 @@ bool redo_append_bulk(struct redo_log *log, const struct durability *d, uint64_t
 
 uint64_t redo_complete(struct redo_log *log, const struct durability *d, const uint8_t *heap)
 {
-	uint64_t position = log->open_at + d->head_bytes,
-	         limit = log->open_at + d->super->log_bytes;
+	uint64_t position = log->open_at + d->head_bytes, limit = log->open_at + d->log_room;
 	uint64_t heap_bytes = d->super->heap_bytes;
 	for (uint64_t k = 0, n = arch_load(&log->entries); k < n; k++) {
 		uint64_t word = arch_load(&log->notes[k]), bytes = media_entry_payload(word);
@@ -403,13 +402,13 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 	/* Read the tail once per iteration, because a replay may move it at any time.  If the test
 	 * below read it again, a replay could have emptied the log in between, and we would refuse
 	 * an update that now fits. */
-	while ((tail = arch_load_acquire(&log->tail)) + d->super->log_bytes <= log->write_most) {
+	while ((tail = arch_load_acquire(&log->tail)) + d->log_room <= log->write_most) {
 		/* The log contains nothing but the open record, so no replay can make room. */
 		if (tail >= log->committed_to)
 			return fur_fail(FUR_ETOOBIG,
 			        "an update does not fit the redo log of %llu bytes: make the "
 			        "update smaller, or the logs larger, with fur-resize --log-bytes",
-			        (unsigned long long)d->super->log_bytes);
+			        (unsigned long long)d->log_room);
 		/* A replayer moved the ring's tail, and died before it moved our log's tail.  Free
 		 * the records that it has replayed. */
 		if (ring_replayed(d, log->durts)) {
@@ -420,6 +419,6 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 		if (error)
 			return error;
 	}
-	log->write_most = tail + d->super->log_bytes;
+	log->write_most = tail + d->log_room;
 	return 0;
 }

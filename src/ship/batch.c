@@ -24,12 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	/* What a record has besides the primary's entries: its head, the position, and entries that
-	 * the end of the log parts. */
-	RECORD_EXTRA = 320,
-	ZERO_BYTES = 4096
-};
+enum { ZERO_BYTES = 4096 };
 
 /* ----------------------------------------------------------------- collect */
 
@@ -42,15 +37,15 @@ static int too_big(const struct durability *d, size_t bytes)
 {
 	return fur_fail(FUR_ETOOBIG,
 	        "an update of the primary takes %zu bytes of log, and a log of the standby has "
-	        "%llu: make its logs longer, with fur-resize --log-bytes",
-	        bytes + RECORD_EXTRA, (unsigned long long)d->super->log_bytes);
+	        "%llu: make a new standby of the primary, with fur-copy --for-standby",
+	        bytes + SHIP_RECORD_EXTRA, (unsigned long long)d->super->log_bytes);
 }
 
 int batch_add(struct batch *b, const struct durability *d, const void *entries, size_t bytes)
 {
 	if (bytes == 0)
 		return 0;
-	if (bytes + RECORD_EXTRA > d->super->log_bytes - b->used)
+	if (bytes + SHIP_RECORD_EXTRA > d->super->log_bytes - b->used)
 		return too_big(d, b->used + bytes);
 	if (b->used + bytes > b->room) {
 		const size_t room = b->used + bytes > 2 * b->room ? b->used + bytes : 2 * b->room;

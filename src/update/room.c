@@ -12,7 +12,7 @@ FUR_API int fur_update_error(const fur_update *tx)
 
 FUR_API uint64_t fur_update_room(const fur_update *tx, uint64_t *log_bytes)
 {
-	const uint64_t all = tx ? tx->thread->durability->super->log_bytes : 0,
+	const uint64_t all = tx ? tx->thread->durability->log_room : 0,
 	               used = tx ? tx->log->write_at - tx->log->open_at : 0;
 	if (log_bytes)
 		*log_bytes = all;

@@ -210,6 +210,29 @@ TEST_F(Follow, UpdatesInManyParts)
 	expect_followed();
 }
 
+/* Wherever in the logs their records begin. */
+TEST_F(Follow, UpdatesThatFillThePrimarysLog)
+{
+	make();
+	at_primary([&](fur::Heap &, fur::Thread &self, Shop *shop) {
+		Random random{6};
+		const std::vector<uint64_t> data(500, 7);
+		for (unsigned k = 0; k < 30; k++) {
+			for (unsigned i = 0; i <= k; i++)
+				small_update(self, shop, random);
+			fur::update(self, [&](fur_update *tx) {
+				while (!fur_update_error(tx) && fur_update_room(tx, nullptr) > 5000)
+					fur_write(tx, shop->records, data.data(), 4000);
+				for (unsigned i = 500;
+				        i < RECORDS && fur_update_room(tx, nullptr) >= 64; i++)
+					fur_store(tx, &shop->records[i], uint64_t(k));
+			});
+		}
+	});
+	follow_all();
+	expect_followed();
+}
+
 /* Each life follows a little, and ends without closing anything. */
 TEST_F(Follow, AnotherProcessGoesOn)
 {
@@ -777,8 +800,8 @@ TEST_F(FollowByHand, UpdateThatDoesNotFitTheLog_IsRefusedWithARemedy)
 			while ((n = follow_step(f, 4)) > 0)
 				continue;
 			EXPECT_EQ(n, FUR_ETOOBIG);
-			EXPECT_NE(
-			        std::string(fur_errormsg()).find("--log-bytes"), std::string::npos);
+			EXPECT_NE(std::string(fur_errormsg()).find("--for-standby"),
+			        std::string::npos);
 			EXPECT_EQ(cells[0], 1u);
 		}
 	});
