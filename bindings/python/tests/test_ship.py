@@ -220,6 +220,11 @@ class Shipped(unittest.TestCase):
             later = heap.get_token()
             self.assertNotEqual(later, token)
             self.refuses(libfur.Code.EBEHIND, heap.wait_token, later, 0.3)
+            # A signal handler ends a wait.
+            before = signal.signal(signal.SIGALRM, self.interrupt)
+            self.addCleanup(signal.signal, signal.SIGALRM, before)
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            self.assertRaises(KeyboardInterrupt, heap.wait_token, later, PATIENCE_S)
             os.kill(shipper.process.pid, signal.SIGCONT)
             heap.wait_token(later, PATIENCE_S)
 
@@ -313,6 +318,24 @@ class Shipped(unittest.TestCase):
         )
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("ResourceWarning", done.stdout)
+
+    def test_a_child_of_fork_has_no_follower(self) -> None:
+        path, _ = self.copy()
+        with libfur.Heap.open(path) as heap, heap.follow() as follower:
+            child = os.fork()
+            if child == 0:
+                try:
+                    follower.state()
+                except libfur.Error as error:
+                    follower.stop()
+                    heap.close()
+                    os._exit(7 if error.code == libfur.Code.EFORK else 1)
+                os._exit(2)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 7)
+            self.assertEqual(follower.state().error, 0)
+
+    def interrupt(self, *_: object) -> None:
+        raise KeyboardInterrupt
 
     def refuses(self, code: libfur.Code, function: Any, *args: Any) -> None:
         with self.assertRaises(libfur.Error) as raised:
