@@ -3,12 +3,18 @@
  * options.c - print where C has the members that the bindings pass, for their tests.
  */
 #include <fur_map.h>
+#include <fur_ship.h>
 #include <stdio.h>
 
 #define SHOW(member)    printf(#member " %zu\n", offsetof(struct fur_options, member))
 #define SHOW_CODE(code) printf(#code " %d\n", code)
 #define SHOW_LOOKUP(member)                                                                        \
 	printf("lookup." #member " %zu\n", offsetof(struct fur_map_lookup, member))
+
+#define SHOW_FOLLOW(member)                                                                        \
+	printf("follow." #member " %zu\n", offsetof(struct fur_follow_options, member))
+#define SHOW_STATE(member)                                                                         \
+	printf("state." #member " %zu\n", offsetof(struct fur_follow_state, member))
 
 static void show_lookup(void)
 {
@@ -19,6 +25,35 @@ static void show_lookup(void)
 	SHOW_LOOKUP(bytes);
 	SHOW_LOOKUP(found);
 	printf("lookup %zu\n", sizeof(struct fur_map_lookup));
+}
+
+static void show_ship(void)
+{
+	SHOW_FOLLOW(size);
+	SHOW_FOLLOW(settings);
+	SHOW_FOLLOW(log);
+	SHOW_FOLLOW(log_arg);
+	SHOW_FOLLOW(patience_ms);
+	printf("follow %zu\n", sizeof(struct fur_follow_options));
+	SHOW_STATE(size);
+	SHOW_STATE(lineage);
+	SHOW_STATE(durts);
+	SHOW_STATE(term);
+	SHOW_STATE(frame);
+	SHOW_STATE(node);
+	SHOW_STATE(own_node);
+	SHOW_STATE(unread);
+	SHOW_STATE(caught_up_ns);
+	SHOW_STATE(heard_ns);
+	SHOW_STATE(silent_ns);
+	SHOW_STATE(heir);
+	SHOW_STATE(follows);
+	SHOW_STATE(promoted);
+	SHOW_STATE(error);
+	SHOW_STATE(message);
+	printf("state %zu\n", sizeof(struct fur_follow_state));
+	printf("token.durts %zu\n", offsetof(fur_token, durts));
+	printf("token %zu\n", sizeof(fur_token));
 }
 
 static void show_codes(void)
@@ -89,5 +124,6 @@ int main(void)
 	printf("FUR_MAP_BEHIND %d\nFUR_MAP_BEFORE %d\n", FUR_MAP_BEHIND, FUR_MAP_BEFORE);
 	printf("ticket %zu\n", sizeof(fur_ticket));
 	show_lookup();
+	show_ship();
 	return 0;
 }

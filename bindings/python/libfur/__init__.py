@@ -39,6 +39,7 @@ import copy
 import ctypes
 import enum
 import functools
+import math
 import os
 import re
 import struct
@@ -70,13 +71,16 @@ from typing import (
     overload,
 )
 
+from . import _ship
 from ._sets import OrderedSet, Set, SnapshotOrderedSet, SnapshotSet
+from ._ship import FollowState, Token
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
 
 __all__ = ["Code", "Error", "Heap", "Map", "OrderedMap", "OrderedSet", "Set", "version"]
 __all__ += ["Snapshot", "SnapshotMap", "SnapshotOrderedMap", "SnapshotOrderedSet", "SnapshotSet"]
+__all__ += ["Follower", "FollowState", "Token"]
 
 T = TypeVar("T")  # bytes or str
 
@@ -87,6 +91,7 @@ _PART = 1 << 16  # bytes of entries that one call copies from a snapshot
 _SIZES_OF_ENTRY = struct.Struct("=II")  # before an entry that is copied
 _LOOKUP = struct.Struct("PNPNNi0P")  # struct fur_map_lookup
 _IDLE = 1.0  # seconds after which the thread that waits for tasks ends
+_PART_MS = 100  # that a wait for a token lasts without looking for signals
 
 _OPEN_OR_CREATE = 1
 _HTM_NONE = 1
@@ -127,13 +132,7 @@ class _Options(ctypes.Structure):
     called: Any = None  # what `log` points to: who has a heap open with it must keep it
 
     def keep_log(self, log: Any) -> None:
-        if not callable(log):
-            raise TypeError(f"log must be a function of a level and a message, not {log!r}")
-
-        def report(level: int, message: bytes, _: Optional[int]) -> None:
-            log(_LEVELS[level], _in_python(message.decode(errors="replace")))
-
-        self.called = _Log(report)
+        self.called = _called(log)
         self.log = ctypes.cast(self.called, ctypes.c_void_p)
 
 
@@ -149,6 +148,17 @@ _LEVELS = (20, 30, 40)  # of FUR_LOG_INFO, FUR_LOG_WARNING and FUR_LOG_ERROR in 
 _Log = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 # What the library may call, by its id: of heaps that are open, even if nothing refers to them.
 _logs: dict[int, Any] = {}
+
+
+def _called(log: Any) -> Any:
+    """What the library calls for this function of Python."""
+    if not callable(log):
+        raise TypeError(f"log must be a function of a level and a message, not {log!r}")
+
+    def report(level: int, message: bytes, _: Optional[int]) -> None:
+        log(_LEVELS[level], _in_python(message.decode(errors="replace")))
+
+    return _Log(report)
 
 
 class _Info(ctypes.Structure):
@@ -207,6 +217,7 @@ def _load() -> ctypes.CDLL:
         ) from None
     try:
         _declare(lib)
+        _ship.declare(lib)
     except AttributeError as error:
         raise ImportError(
             f"libfur: {path} is older than this module ({error}): install the libfur that the "
@@ -298,6 +309,12 @@ _NAMES = {
     "fur_snapshot_begin": "Heap.snapshot",
     "fur_snapshot_end": "Snapshot.close",
     "fur_snapshot_run": "a read of a snapshot",
+    "fur_follow": "Heap.follow",
+    "fur_unfollow": "Follower.stop",
+    "fur_get_follow_state": "Follower.state",
+    "fur_take_over": "Follower.take_over",
+    "fur_get_token": "Heap.get_token",
+    "fur_wait_token": "Heap.wait_token",
     "fur_begin_ro": "a read",
     "fur_begin_update": "an update",
     "fur_update_run": "an update",
@@ -472,6 +489,10 @@ class _Thread(_Handle):
 
 class _SnapshotHandle(_Handle):
     """The fur_snapshot *, or NULL: it has ended."""
+
+
+class _FollowerHandle(_Handle):
+    """The fur_follower *, or NULL: it has ended."""
 
 
 class _MapHandle(ctypes.c_void_p):
@@ -912,6 +933,7 @@ class Heap:
         # in _dropped, and is ended again, which the library refuses: no begin may come in between
         # and have the same address.
         self._ending = threading.RLock()
+        self._follower: Optional[Follower] = None
 
     @classmethod
     def _with(cls, function: Callable[..., int], path: _Path, given: Any, mode: int = 0) -> Heap:
@@ -973,7 +995,8 @@ class Heap:
 
         Raises Error while another thread uses the heap, and while a thread has a transaction open:
         the heap stays open then.  If another exception interrupts it, call it again.  Tasks that
-        wait for durable() have got it when it returns.  It ends the heap's snapshots.
+        wait for durable() have got it when it returns.  It ends the heap's snapshots and its
+        follower.
         """
         if not self._handle and not self._handle.kept:
             return
@@ -1009,7 +1032,10 @@ class Heap:
             raise Error(result)
 
     def _handles(self) -> list[_Handle]:
-        return [self._handle, *self._threads.values()]
+        handles = [self._handle, *self._threads.values()]
+        if self._follower is not None:
+            handles.append(self._follower._handle)
+        return handles
 
     def _handles_to_seal(self) -> list[_Handle]:
         # Each operation on a snapshot also has the handle of its thread.
@@ -1069,6 +1095,8 @@ class Heap:
         if (self._handle or self._handle.kept) and not sys.is_finalizing():
             warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self)
             self._end_dropped()
+            if self._follower is not None:
+                self._follower._end()
             if _lib.fur_close(self._handle.kept or self._handle) != Code.EBUSY:
                 _logs.pop(id(self._log), None)
 
@@ -1116,6 +1144,82 @@ class Heap:
                 f"{self.path!r} has a snapshot, which cannot end while this thread has a "
                 "transaction open on another heap: end that, then close",
             )
+        if self._follower is not None:
+            self._follower._end()
+
+    # -------------------------------------------------------------------- shipping
+
+    def follow(
+        self,
+        settings: Iterable[str] = (),
+        log: Optional[Callable[[int, str], object]] = None,
+        patience_ms: int = 0,
+    ) -> Follower:
+        """Follow the log of this heap, which is a standby: see Follower.  docs/shipping.md has the
+        whole.
+
+        settings: "KEY=VALUE" texts for the client of the log.  log(level, message) is called with
+        rare events: that the log cannot be reached, and that it can again; why the follower has
+        ended; a promotion.  It is called as that of Heap is, by a thread of libfur; it must not use
+        this heap.  patience_ms: how long take_over() waits for the log; 0: 10 seconds.
+
+        Raises Error: if the heap is no standby, or has a follower; inside a block.
+        """
+        options = _ship.options_of(settings, _number(patience_ms, "patience_ms", 32))
+        called = None if log is None else _called(log)
+        options.log = ctypes.cast(called, ctypes.c_void_p) if called else None
+        self._outside("follow before or after the block")
+        with self._ending:
+            if self._follower is not None and self._follower._lives():
+                raise Error(Code.EINVAL, f"{self.path!r} has a follower: stop() ends it")
+            self._follower = Follower(self, called)
+            # The library sets the handle itself, so that no exception can lose it.
+            try:
+                self._check(
+                    _lib.fur_follow(
+                        self._heap(), ctypes.byref(options), ctypes.byref(self._follower._handle)
+                    )
+                )
+            except BaseException:
+                self._follower._end()
+                raise
+            return self._follower
+
+    def get_token(self) -> Token:
+        """A token for all that this thread has stored in the heap or read of it, in blocks that
+        have ended.  It waits until that is durable here.  Who calls wait_token() with it at a
+        standby finds all of it there.  At a standby, it is for what readers find there now.
+
+        Raises Error: if the heap is not shipped; with Code.EBEHIND, if no fur-ship has worked for
+        it since it was opened; with Code.EFENCED, if another heap has taken over; inside a block.
+        """
+        self._outside("take the token after the block")
+        token = _ship.CToken()
+        self._check(_lib.fur_get_token(self._me(), ctypes.byref(token)))
+        return Token(token.lineage, token.durts)
+
+    def wait_token(self, token: Token, timeout: float) -> None:
+        """Wait until what the token stands for is here: at a standby, for blocks and look-ups that
+        begin after the return; at the primary, until the log has acknowledged it, so that no
+        fail-over loses it.  It waits for `timeout` seconds at most, and with 0 not at all.  In a
+        task of asyncio, call `await asyncio.to_thread(heap.wait_token, token, timeout)`.
+
+        Raises Error: with Code.EBEHIND, if it is not there yet; with Code.ELOST, if a fail-over has
+        lost some of it, or the heap cannot tell; if the heap is not shipped, or is a standby
+        without a Follower; inside a block."""
+        lineage, durts = (_number(part, "a part of a token", 64) for part in token)
+        rest, begun = _ship.milliseconds(timeout), time.monotonic()
+        end = begun + rest / 1000
+        self._outside("wait for the token before the block")
+        wanted = _ship.CToken(lineage, durts)
+        while True:
+            # Signal handlers run between two of these waits.
+            part = min(rest, _PART_MS)
+            result = _lib.fur_wait_token(self._heap(), ctypes.byref(wanted), part)
+            rest = max(0, math.ceil((end - time.monotonic()) * 1000))
+            if result != Code.EBEHIND or rest == 0:
+                break
+        self._check(result)
 
     # -------------------------------------------------------------------- handles
 
@@ -1993,6 +2097,117 @@ class Snapshot:
 
     def __repr__(self) -> str:
         return f"<libfur.Snapshot of {self._heap.path!r}{'' if self._handle else ', ended'}>"
+
+    def __reduce__(self) -> Any:
+        return self._heap.__reduce__()
+
+
+class Follower:
+    """What makes a standby follow its log, as Heap.follow() returns it.
+
+        with heap.follow() as follower:
+            heap.wait_token(token, 5)
+            print(stock["nuts"], follower.state())
+
+    A thread of libfur applies to this heap what the primary has shipped.  Reads and snapshots show
+    the heap as it was at the primary between two updates; an update raises Error with
+    Code.EREADONLY.  It goes on while the log cannot be reached, and ends for good when the log is
+    not what it was: state() tells.  The end of the `with` ends it, and so does the heap's close().
+    Any thread may use it.
+    """
+
+    def __init__(self, heap: Heap, called: Any) -> None:
+        """For Heap.  `called`: what the library calls, or None."""
+        self._heap, self._handle, self._called = heap, _FollowerHandle(), called
+        if called:
+            _logs[id(called)] = called
+
+    def state(self) -> FollowState:
+        """How far it is."""
+        state = _ship.CFollowState(size=ctypes.sizeof(_ship.CFollowState))
+        self._check(_lib.fur_get_follow_state(self._live(), ctypes.byref(state)))
+        has = {name: getattr(state, name) for name, *_ in state._fields_ if name != "size"}
+        has["unread"] = None if state.unread == _ship.NEVER_LOOKED else state.unread
+        has["error"] = Code(state.error) if state.error in _CODES else state.error
+        has["message"] = _in_python(state.message.decode(errors="replace"))
+        return FollowState(**has)
+
+    def take_over(self, term: int = 0) -> None:
+        """Promote the standby: it claims the log, which fences the old primary, and applies all
+        that the log has before the claim.  Then call stop(), and close and open the heap: it is the
+        primary, which fur-ship ships and programs update.
+
+        term: that of the writer to be replaced, as state().term was when you decided, so that of
+        several standbys one takes over; 0: that of the writer now.  What the old primary had not
+        shipped is lost.
+
+        Raises Error: with Code.EFENCED, if another node has claimed the log since; with
+        Code.EBEHIND, if the log does not answer; inside a block.  The heap is a standby then, and
+        follows on."""
+        number = _number(term, "term", 64)
+        self._heap._outside("take over before or after the block")
+        self._check(_lib.fur_take_over(self._live(), number))
+
+    def stop(self) -> None:
+        """End it; the heap stays a standby, and open.  Raises Error: while another thread is in
+        take_over() or state()."""
+        if not self._lives() or os.getpid() != self._heap._process:
+            return  # a child of fork() has no such thread
+        with self._heap._ending:
+            if self._handle:
+                self._seal()
+            self._end()
+
+    def _lives(self) -> bool:
+        return bool(self._handle or self._handle.kept)
+
+    def _seal(self) -> None:
+        """Set the handle to NULL, unless it is in use.  Raises Error."""
+        self._handle.kept = self._handle.value
+        self._handle.value = None
+        try:
+            idle = _Local()
+            idle.me = _Thread()
+            if _references([self._handle]) > _references([idle.me]):
+                raise Error(
+                    Code.EBUSY,
+                    f"{self!r} is in use in another thread or below this signal handler: wait for "
+                    "that, then stop it",
+                )
+        except BaseException as error:
+            self._handle.value, self._handle.kept = self._handle.kept, None
+            raise error.with_traceback(None)  # its frames have the handle
+
+    def _end(self) -> None:
+        """End it, when it is not in use."""
+        self._handle.kept = self._handle.value or self._handle.kept
+        self._handle.value = None
+        if self._handle.kept:
+            # The library frees it.  An exception between the call and the step that forgets it
+            # would end it twice, or never: so list() makes both, where none can come.
+            list(map(_lib.fur_unfollow, map(vars(self._handle).pop, ["kept"])))
+        _logs.pop(id(self._called), None)
+
+    def _live(self) -> _FollowerHandle:
+        """Only as an argument of a function of the library: see above."""
+        if not self._handle:
+            self._heap._wait_for_close(lambda: self._handle.kept)
+        return self._handle
+
+    def _check(self, result: int) -> None:
+        if result == Code.EINVAL and not self._handle:
+            self._heap._check_open()
+            raise ValueError(f"{self!r} has ended")
+        self._heap._check(result)
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<libfur.Follower of {self._heap.path!r}{'' if self._handle else ', ended'}>"
 
     def __reduce__(self) -> Any:
         return self._heap.__reduce__()

@@ -800,6 +800,15 @@ class Heaps(HeapTest):
         here["iterator"] = ctypes.sizeof(libfur._Iterator)
         here["ticket"] = ctypes.sizeof(libfur._Ticket)
         here["lookup"] = libfur._LOOKUP.size
+        for name, structure in {
+            "follow": libfur._ship.CFollowOptions,
+            "state": libfur._ship.CFollowState,
+        }.items():
+            here[name] = ctypes.sizeof(structure)
+            for member, *_ in structure._fields_:
+                here[f"{name}.{member}"] = getattr(structure, member).offset
+        here["token"] = ctypes.sizeof(libfur._ship.CToken)
+        here["token.durts"] = libfur._ship.CToken.durts.offset
         # Machines that libfur knows have the lowest byte of a number first.
         lookup = libfur._LOOKUP.pack(*range(1, 7))
         for number, name in enumerate(("key", "key_bytes", "value", "room", "bytes", "found"), 1):

@@ -31,7 +31,7 @@ class Packaging(unittest.TestCase):
                 *("install_lib", "--install-dir", target, "--no-compile"),
             )
             files = [str(f.relative_to(target)) for f in pathlib.Path(target).rglob("*.*")]
-            ours = ["libfur/__init__.py", "libfur/_sets.py", "libfur/py.typed"]
+            ours = ["libfur/__init__.py", "libfur/_sets.py", "libfur/_ship.py", "libfur/py.typed"]
             self.assertEqual(sorted(files), ours)
             self.run_python(target, "import libfur; assert 'target' in libfur.__file__")
 

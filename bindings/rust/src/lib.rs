@@ -66,11 +66,13 @@
 
 mod durable;
 mod set;
+mod ship;
 mod snapshot;
 mod sys;
 
 pub use durable::Durable;
 pub use set::{HashSet, Keys, OrderedSet, Set};
+pub use ship::{FollowOptions, FollowState, Follower, Token};
 pub use snapshot::{Copies, OwnedEntry, Snapshot, View};
 
 use std::ffi::{CStr, CString};
@@ -1305,6 +1307,17 @@ mod tests {
             };
         }
         lookup!(key key_bytes value room bytes found);
+        macro_rules! offsets {
+            ($prefix:literal $type:ident: $($field:ident)*) => {
+                $(here.push(format!("{}.{} {}", $prefix, stringify!($field),
+                        std::mem::offset_of!(sys::$type, $field)));)*
+                here.push(format!("{} {}", $prefix, std::mem::size_of::<sys::$type>()));
+            };
+        }
+        offsets!("follow" fur_follow_options: size settings log log_arg patience_ms);
+        offsets!("state" fur_follow_state: size lineage durts term frame node own_node unread
+            caught_up_ns heard_ns silent_ns heir follows promoted error message);
+        offsets!("token" fur_token: durts);
         macro_rules! codes {
             ($($name:ident)*) => {
                 $(here.push(format!("FUR_{} {}", stringify!($name), code::$name));)*

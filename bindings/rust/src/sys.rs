@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The functions of fur.h and fur_map.h that this crate calls.
+//! The functions of fur.h, fur_map.h and fur_ship.h that this crate calls.
 
 #![allow(non_camel_case_types)]
 
@@ -11,6 +11,7 @@ pub enum fur_ro {}
 pub enum fur_update {}
 pub enum fur_map {}
 pub enum fur_snapshot {}
+pub enum fur_follower {}
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +101,41 @@ pub struct fur_map_lookup {
     pub found: c_int,
 }
 
+#[repr(C)]
+pub struct fur_follow_options {
+    pub size: usize,
+    pub settings: *const *const c_char,
+    pub log: *mut c_void,
+    pub log_arg: *mut c_void,
+    pub patience_ms: u32,
+}
+
+#[repr(C)]
+pub struct fur_follow_state {
+    pub size: usize,
+    pub lineage: u64,
+    pub durts: u64,
+    pub term: u64,
+    pub frame: u64,
+    pub node: u64,
+    pub own_node: u64,
+    pub unread: u64,
+    pub caught_up_ns: u64,
+    pub heard_ns: u64,
+    pub silent_ns: u64,
+    pub heir: u64,
+    pub follows: bool,
+    pub promoted: bool,
+    pub error: c_int,
+    pub message: [c_char; 256],
+}
+
+#[repr(C)]
+pub struct fur_token {
+    pub lineage: u64,
+    pub durts: u64,
+}
+
 type Out<T> = *mut *mut T;
 /// The predicate of a removal.
 pub type Which = unsafe extern "C" fn(*const fur_map_iterator, *mut c_void) -> c_int;
@@ -175,6 +211,20 @@ extern "C" {
         entries: *mut u8,
         bytes: *mut usize,
     ) -> c_int;
+
+    pub fn fur_follow(
+        heap: *mut fur_heap,
+        options: *const fur_follow_options,
+        follower: Out<fur_follower>,
+    ) -> c_int;
+    pub fn fur_unfollow(follower: *mut fur_follower) -> c_int;
+    pub fn fur_get_follow_state(
+        follower: *const fur_follower,
+        state: *mut fur_follow_state,
+    ) -> c_int;
+    pub fn fur_take_over(follower: *mut fur_follower, term: u64) -> c_int;
+    pub fn fur_get_token(thread: *mut fur_thread, token: *mut fur_token) -> c_int;
+    pub fn fur_wait_token(heap: *mut fur_heap, token: *const fur_token, timeout_ms: u32) -> c_int;
 
     pub fn fur_map_root(
         thread: *mut fur_thread,
