@@ -28,7 +28,8 @@ int copy_closed(durability &d, const heap_file &file, const char *to, Page &page
 		return error;
 	if (file.super->state != MEDIA_CLOSED)
 		return fur_fail(FUR_EBUSY, "the heap was not closed: recover it first, with "
-		                           "fur-replayer --once; there is no copy");
+		                           "fur-replayer --once, or with fur-ship if its "
+		                           "updates are shipped; there is no copy");
 	return back_up(d, file, to, page);
 }
 

@@ -226,8 +226,8 @@ struct durability {
 	/* The superblock in the mapping, for the words that change. */
 	struct media_super *words;
 	uint64_t head_bytes; /* media_head_bytes() */
-	/* How much of a log one update may use.  A primary leaves SHIP_RECORD_EXTRA: a standby, whose
-	 * logs are as long, has more in the update's record */
+	/* How much of a log one update may use.  A primary leaves SHIP_RECORD_EXTRA: a standby,
+	 * whose logs are as long, has more in the update's record */
 	uint64_t log_room;
 	/* The heap's size now: below it all of the heap that the allocator may use has blocks.  In
 	 * the process that works on the heap; others read it from the file.  Only grows, rarely.

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 const char *role_name(uint32_t role)
 {
@@ -71,10 +72,26 @@ static int check_log(const struct heap_file *file, struct stream_engine *engine,
 	return n;
 }
 
+/* An engine would wait for the heap's locks. */
+static int check_place(const struct heap_file *file, const char *log)
+{
+	static const char prefix[] = "file:";
+	struct stat heap, other;
+	if (strncmp(log, prefix, strlen(prefix)) || stat(log + strlen(prefix), &other) ||
+	        fstat(file->fd, &heap))
+		return 0;
+	return heap.st_dev != other.st_dev || heap.st_ino != other.st_ino
+	               ? 0
+	               : fur_fail(FUR_EINVAL,
+	                         "%s is the heap itself: name another file for the log", log);
+}
+
 static int open_new_log(const struct heap_file *file, const char *log, const char *const *settings)
 {
 	struct stream_engine *engine;
-	int error = engine_open(log, ENGINE_MAKE, settings, &engine);
+	int error = check_place(file, log);
+	if (!error)
+		error = engine_open(log, ENGINE_MAKE, settings, &engine);
 	if (error)
 		return error;
 	error = check_log(file, engine, log);

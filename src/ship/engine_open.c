@@ -23,8 +23,10 @@ static const char *behind(const char *name, const char *prefix)
 static int open_file(const char *path, enum engine_use use, const char *const *settings,
         struct stream_engine **engine)
 {
-	if (!*path)
-		return fur_fail(FUR_EINVAL, "the shipping log file: has no path: use file:PATH");
+	/* Programs that are started elsewhere must find it. */
+	if (*path != '/')
+		return fur_fail(FUR_EINVAL,
+		        "the shipping log file:%s: use an absolute path: file:/PATH", path);
 	if (settings && *settings)
 		return fur_fail(FUR_EINVAL,
 		        "%s: a shipping log in a file has no settings: leave it out", *settings);

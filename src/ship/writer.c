@@ -10,6 +10,10 @@
 
 static const char FENCED[] = "another node writes this stream: follow it, or take over by name";
 
+static const char TWICE[] =
+        "another process ships as this node: one of the two heaps is a copy that was not made by "
+        "fur-copy: remove it, and start fur-ship again for the other one";
+
 static void enter(struct writer *w, enum writer_phase phase, const char *why)
 {
 	w->phase = phase;
@@ -28,7 +32,11 @@ void writer_start(struct writer *w, uint64_t nonce, unsigned flags)
 {
 	FUR_ASSERT(
 	        w->phase == WRITER_IDLE || w->phase == WRITER_RESYNCS || w->phase == WRITER_FENCED);
-	w->nonce = nonce;
+	/* All claims of this writer have the same upper half (claims_twice()). */
+	if (!w->tagged)
+		w->tag = nonce >> 32;
+	w->tagged = true;
+	w->nonce = w->tag << 32 | (uint32_t)nonce;
 	w->flags = flags;
 	stream_resume(&w->stream);
 	enter(w, WRITER_READS, NULL);
@@ -56,6 +64,8 @@ static void note_acked(struct writer *w)
 static void begin_to_ship(struct writer *w, uint64_t offset)
 {
 	const struct stream_position *at = &w->stream.at;
+	if (!w->first_term)
+		w->first_term = at->term;
 	w->claim_offset = offset;
 	w->first_handle = w->next_handle;
 	w->submitted = w->counted = 0;
@@ -69,6 +79,16 @@ static bool is_own_claim(const struct writer *w, const void *message, size_t byt
 	return bytes == sizeof w->claim && memcmp(message, w->claim, bytes) == 0;
 }
 
+/* Is this valid CLAIM that of another process with our node number?  What a dead process of this
+ * node has under way is void behind our first valid claim: it had read no more than we had
+ * (INV-SH13). */
+static bool claims_twice(const struct writer *w, const struct frame *f)
+{
+	const struct frame_claim claim = frame_get_claim(f);
+	return w->first_term && f->head.term > w->first_term && claim.node == w->node &&
+	       claim.nonce >> 32 != w->tag;
+}
+
 void writer_message(struct writer *w, uint64_t offset, const void *message, size_t bytes)
 {
 	struct frame f;
@@ -79,8 +99,12 @@ void writer_message(struct writer *w, uint64_t offset, const void *message, size
 		enter(w, WRITER_FAILED, stream_text(judgement));
 		return;
 	}
-	if (judgement == STREAM_VALID && f.head.kind != FRAME_CLAIM)
+	if (judgement == STREAM_VALID && f.head.kind != FRAME_CLAIM) {
 		note_acked(w);
+	} else if (judgement == STREAM_VALID && claims_twice(w, &f)) {
+		enter(w, WRITER_FAILED, TWICE);
+		return;
+	}
 	if (w->phase == WRITER_READS || !is_own_claim(w, message, bytes))
 		return;
 	if (judgement == STREAM_VALID)

@@ -68,8 +68,10 @@ struct writer {
 	 * 0: none that the writer knows of */
 	uint64_t acked_frame, acked_durts;
 
-	unsigned flags; /* enum writer_start */
-	uint64_t nonce;
+	unsigned flags;      /* enum writer_start */
+	uint64_t nonce, tag; /* tag: the upper half of each nonce */
+	bool tagged;
+	uint64_t first_term; /* of its first valid CLAIM, or 0 */
 	uint8_t claim[WRITER_CLAIM_BYTES];
 	uint64_t next_handle;
 

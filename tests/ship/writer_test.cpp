@@ -264,6 +264,29 @@ TEST_F(Writer, OfTwoClaimsTheFirstWins)
 	EXPECT_EQ(w.phase, WRITER_FENCED);
 }
 
+/* Two files with one node number: a copy by cp. */
+TEST_F(Writer, AnotherProcessOfTheNodeIsNoticed)
+{
+	writer other;
+	writer_init(&other, heap_uuid, 1, nullptr);
+	nonce = uint64_t(1) << 32;
+	begin(w);
+	ship(w, 10);
+	nonce = uint64_t(2) << 32;
+	begin(other);
+	const uint64_t handle = submit(w, 11);
+	writer_ack(&w, handle, land());
+	ASSERT_EQ(w.phase, WRITER_RESYNCS);
+	EXPECT_EQ(w.acked_durts, 10u);
+	writer_start(&w, uint64_t(3) << 32, 0);
+	read(w);
+	EXPECT_EQ(w.phase, WRITER_FAILED);
+	EXPECT_NE(std::string(w.why).find("ships as this node"), std::string::npos);
+	/* Its own claims are no others'. */
+	writer_resync(&other, "test");
+	begin(other);
+}
+
 TEST_F(Writer, AnEarlierClaimOfTheNodeComesFirst)
 {
 	writer_start(&w, ++nonce, 0);
