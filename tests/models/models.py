@@ -705,7 +705,7 @@ SHIP_MUTATIONS = [
     Mutation("EQUALTERM", "INV-SH13", ["ship-equal-term"], [], ["shiptakeover"]),
     Mutation("FENCEDCLAIMS", "INV-SH42", [], [], ["shiptakeover"]),
     Mutation("READERUNACKED", "INV-SH3", ["ship-reader-blind"], [], ["shipreader"]),
-    Mutation("FORGETLATE", "INV-SH43", [], [], ["shiptakeover"]),
+    Mutation("FORGETLATE", "INV-SH43", ["ship-rejoin-keeps"], [], ["shiptakeover"]),
 ]
 # Of shipapply.pml.
 SHIP_APPLY_MUTATIONS = [

@@ -737,7 +737,7 @@ TEST_F(Standby, KilledPromotions_AreDoneAgain)
 	const std::string before = contents(standby()), log = contents(log_);
 	uint64_t died = 0, recovered = 0;
 	bool done = false;
-	for (uint64_t k = 1; !done; k++) {
+	for (uint64_t k = 1; !done && !HasFailure(); k++) {
 		put(standby(), before);
 		put(log_, log);
 		done = promote_in_child(k);
