@@ -266,6 +266,8 @@ def life(place):
 def kills(place):
     """The program, the shipper, both.  What has returned is there, and the log has it."""
     heap = Heap(place, "kills")
+    # A program waits until the next shipper is there, also on a loaded machine.
+    os.environ["FUR_TEST_PATIENCE_MS"] = "100000"
     daemon = heap.shipper()
     for round_ in range(9):
         program = heap.writer("replicated" if round_ % 2 else "local")
@@ -290,6 +292,7 @@ def kills(place):
         assert last >= newest(said), (last, said[-100:])
         assert heap.followed() == last
     daemon.end(0, signal.SIGTERM)
+    del os.environ["FUR_TEST_PATIENCE_MS"]
 
 
 def beside_replayer(place):
