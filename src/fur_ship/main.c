@@ -21,26 +21,16 @@
 #define sd_notifyf(unset, ...) ((void)0)
 #endif
 
-enum { MOST_SETTINGS = 64, BEAT_MS = 500, BEAT_MS_MOST = 60000 };
+enum { BEAT_MS = 500, BEAT_MS_MOST = 60000 };
 
 struct arguments {
 	const char *heap, *log, *handover;
-	const char *settings[MOST_SETTINGS + 1]; /* up to a NULL */
-	unsigned n_settings;
+	struct program_settings settings;
 	bool init, status, detach, quiet;
 	uint64_t heir, beat_ms;
 };
 
 /* ------------------------------------------------------------ command line */
-
-static void add_setting(struct arguments *a, const char *arg, const struct argp_state *state)
-{
-	if (!strchr(arg, '=') || arg[0] == '=')
-		argp_error(state, "-X %s: use KEY=VALUE", arg);
-	if (a->n_settings == MOST_SETTINGS)
-		argp_error(state, "-X %s: %d settings at most", arg, MOST_SETTINGS);
-	a->settings[a->n_settings++] = arg;
-}
 
 static uint64_t node_of(const char *arg, const struct argp_state *state)
 {
@@ -70,14 +60,10 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 {
 	struct arguments *a = state->input;
 	switch (key) {
-	case ARGP_KEY_ARG:
-		if (a->heap)
-			argp_error(state, "unexpected argument '%s': one heap at a time", arg);
-		a->heap = arg;
-		return 0;
+	case ARGP_KEY_ARG: program_take_heap(state, &a->heap, arg); return 0;
 	case 'i': a->init = true; return 0;
 	case 'l': a->log = arg; return 0;
-	case 'X': add_setting(a, arg, state); return 0;
+	case 'X': program_add_setting(state, &a->settings, arg); return 0;
 	case 'b': a->beat_ms = program_number(state, "--beat", arg, 0, BEAT_MS_MOST); return 0;
 	case 'q': a->quiet = true; return 0;
 	case 's': a->status = true; return 0;
@@ -126,7 +112,7 @@ static int fail_with(const char *path, int error)
 static int run_init(const struct arguments *a, int fd)
 {
 	struct media_ship page;
-	const int error = role_init(fd, a->heap, a->log, a->settings, &page);
+	const int error = role_init(fd, a->heap, a->log, a->settings.at, &page);
 	if (error)
 		return fail_with(a->heap, error);
 	if (!a->quiet)
@@ -302,7 +288,7 @@ static int run_service(struct arguments *a, int fd)
 {
 	service.events = (struct service_events){say_attached, say_detached, say_recovered,
 	        {say_troubled, say_works, say_hands_over, say_keeps, a}, a};
-	service.settings = a->settings;
+	service.settings = a->settings.at;
 	service.beat_ns = a->beat_ms * UINT64_C(1000000);
 	int error = service_start(&service, fd, a->heap);
 	if (error)

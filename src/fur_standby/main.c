@@ -33,7 +33,6 @@
 #endif
 
 enum {
-	MOST_SETTINGS = 64,
 	TAKEOVER_LEAST_MS = 1000, /* two beats */
 	TAKEOVER_MOST_MS = 86400000,
 	RANK_MOST = 15,
@@ -48,8 +47,7 @@ enum {
 
 struct arguments {
 	const char *heap, *command;
-	const char *settings[MOST_SETTINGS + 1]; /* up to a NULL */
-	unsigned n_settings;
+	struct program_settings settings;
 	unsigned takeover_ms, rank;
 	bool promote, quiet;
 };
@@ -65,22 +63,13 @@ struct keeper {
 
 /* ------------------------------------------------------------ command line */
 
-static void add_setting(struct arguments *a, const char *arg, const struct argp_state *state)
-{
-	if (!strchr(arg, '=') || arg[0] == '=')
-		argp_error(state, "-X %s: use KEY=VALUE", arg);
-	if (a->n_settings == MOST_SETTINGS)
-		argp_error(state, "-X %s: %d settings at most", arg, MOST_SETTINGS);
-	a->settings[a->n_settings++] = arg;
-}
-
 static void check_arguments(const struct arguments *a, const struct argp_state *state)
 {
 	if (!a->heap)
 		argp_error(state, "HEAP is missing");
 	if (a->rank && !a->takeover_ms)
 		argp_error(state, "--rank is for --takeover: add --takeover MS");
-	if (a->promote && (a->takeover_ms || a->command || a->n_settings))
+	if (a->promote && (a->takeover_ms || a->command || a->settings.n))
 		argp_error(state, "--promote asks the fur-standby that has the heap open: give the "
 		                  "other options to that one");
 }
@@ -89,12 +78,8 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 {
 	struct arguments *a = state->input;
 	switch (key) {
-	case ARGP_KEY_ARG:
-		if (a->heap)
-			argp_error(state, "unexpected argument '%s': one heap at a time", arg);
-		a->heap = arg;
-		return 0;
-	case 'X': add_setting(a, arg, state); return 0;
+	case ARGP_KEY_ARG: program_take_heap(state, &a->heap, arg); return 0;
+	case 'X': program_add_setting(state, &a->settings, arg); return 0;
 	case 't':
 		a->takeover_ms = program_number(
 		        state, "--takeover", arg, TAKEOVER_LEAST_MS, TAKEOVER_MOST_MS);
@@ -257,7 +242,7 @@ static int end(struct keeper *k, int error)
 static int keep(struct keeper *k)
 {
 	const struct fur_follow_options o = {.size = sizeof o,
-	        .settings = k->a->settings,
+	        .settings = k->a->settings.at,
 	        .log = say_event,
 	        .log_arg = (void *)(uintptr_t)k->a,
 	        .patience_ms = PATIENCE_MS};
@@ -319,7 +304,7 @@ static int run_standby(const struct arguments *a)
 	char lost[4096];
 	bool rejoined;
 	snprintf(lost, sizeof lost, "%s.lost", a->heap);
-	int error = role_prepare(a->heap, a->settings, lost, &page, &rejoined, &result);
+	int error = role_prepare(a->heap, a->settings.at, lost, &page, &rejoined, &result);
 	if (error)
 		return fail_with(a->heap, error);
 	if (rejoined)

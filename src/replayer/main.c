@@ -34,11 +34,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 	struct arguments *a = state->input;
 	switch (key) {
 	case 'H': /* how it was once spelled */
-	case ARGP_KEY_ARG:
-		if (a->heap)
-			argp_error(state, "unexpected argument '%s': one heap at a time", arg);
-		a->heap = arg;
-		return 0;
+	case ARGP_KEY_ARG: program_take_heap(state, &a->heap, arg); return 0;
 	case 'o': a->once = true; return 0;
 	case 's': a->status = true; return 0;
 	case 'q': a->quiet = true; return 0;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 uint32_t program_number(const struct argp_state *state, const char *option, const char *text,
@@ -19,6 +20,23 @@ uint32_t program_number(const struct argp_state *state, const char *option, cons
 	if (end == text || *end || n < least || n > most)
 		argp_error(state, "%s %s: use %lu to %lu", option, text, least, most);
 	return (uint32_t)n;
+}
+
+void program_take_heap(const struct argp_state *state, const char **heap, const char *arg)
+{
+	if (*heap)
+		argp_error(state, "unexpected argument '%s': one heap at a time", arg);
+	*heap = arg;
+}
+
+void program_add_setting(
+        const struct argp_state *state, struct program_settings *settings, const char *arg)
+{
+	if (!strchr(arg, '=') || arg[0] == '=')
+		argp_error(state, "-X %s: use KEY=VALUE", arg);
+	if (settings->n == PROGRAM_MOST_SETTINGS)
+		argp_error(state, "-X %s: %d settings at most", arg, PROGRAM_MOST_SETTINGS);
+	settings->at[settings->n++] = arg;
 }
 
 /* The file became shorter while it was mapped, or cannot be read. */

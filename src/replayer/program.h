@@ -32,6 +32,19 @@ struct argp_state;
 uint32_t program_number(const struct argp_state *state, const char *option, const char *text,
         unsigned long least, unsigned long most);
 
+/* Take the one HEAP argument; ends the program if there is one already. */
+void program_take_heap(const struct argp_state *state, const char **heap, const char *arg);
+
+/* "KEY=VALUE" texts for the client of a shipping log, up to a NULL. */
+enum { PROGRAM_MOST_SETTINGS = 64 };
+struct program_settings {
+	const char *at[PROGRAM_MOST_SETTINGS + 1];
+	unsigned n;
+};
+/* The argument of -X; ends the program if it is none, or one too many. */
+void program_add_setting(
+        const struct argp_state *state, struct program_settings *settings, const char *arg);
+
 /* Call `stop` for SIGTERM and SIGINT.  End with one line if the heap's file, which is mapped,
  * became shorter, or cannot be read. */
 void program_handle_signals(void (*stop)(int signal));

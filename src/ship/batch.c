@@ -5,11 +5,11 @@
  *     batch_apply()         one follower at a time
  *       look()              checks the entries, and how large the heap must be
  *       durability_grow()   INV-SH26
- *       replay_all()        if there is memory that is not in the log: INV-SH23
+ *       batch_replay_all()  if there is memory that is not in the log: INV-SH23
  *       write_results()     of a bulk update, to its block in the file
  *       store_all()         entries, and fresh blocks, in one update ...
  *       store_position()    ... with the position: INV-SH22
- *       replay_all()        after a bulk update: INV-SH24
+ *       batch_replay_all()  after a bulk update: INV-SH24
  */
 #include "ship/batch.h"
 #include "base/error.h"
@@ -189,7 +189,7 @@ static int grow(struct durability *d, uint64_t bytes)
 	                         durability_next_size(d, round_up(bytes, CHUNK_BYTES)));
 }
 
-static int replay_all(struct durability *d)
+int batch_replay_all(struct durability *d)
 {
 	const uint64_t next = ring_next(d);
 	struct arch_backoff backoff = {0};
@@ -197,11 +197,6 @@ static int replay_all(struct durability *d)
 	while (ring_tail(d) < next && !error)
 		error = durability_replay(d, &backoff);
 	return error;
-}
-
-int batch_replay_all(struct durability *d)
-{
-	return replay_all(d);
 }
 
 /* ------------------------------------------------------------------ update */
@@ -348,13 +343,13 @@ static int apply(struct fur_thread *t, const struct batch *b, const struct follo
 	if (!error)
 		error = grow(d, needs.heap_bytes);
 	if (!error && (needs.fresh || needs.bulk))
-		error = replay_all(d); /* INV-SH23 (plant: ship-side-unreplayed) */
+		error = batch_replay_all(d); /* INV-SH23 (plant: ship-side-unreplayed) */
 	if (!error && needs.bulk)
 		error = write_results(t, b, &needs.results);
 	if (!error)
 		error = update(t, b, &needs, to);
 	/* INV-SH24 (plant: ship-bulk-unreplayed) */
-	return !error && needs.bulk ? replay_all(d) : error;
+	return !error && needs.bulk ? batch_replay_all(d) : error;
 }
 
 static int fail_other_follower(void)

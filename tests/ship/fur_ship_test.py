@@ -17,70 +17,21 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+
+import programs
+from programs import refused, run, until
 
 ship, replayer, heap_program, unit = [os.path.abspath(path) for path in sys.argv[1:5]]
 tools = [os.path.abspath(path) for path in sys.argv[5:]]
-PATIENCE_S = 120
 EFENCED, EBEHIND, FENCED = -24, -23, 3
 OTHER_NODE = "00000000000000ab"
 
 
-def run(*args, status=0):
-    done = subprocess.run(
-        args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S
-    )
-    assert done.returncode == status, (args, done.returncode, done.stdout, done.stderr)
-    return done.stdout + done.stderr
-
-
-def refused(text, *args, status=1):
-    """One line, with the problem and the remedy."""
-    said = run(*args, status=status)
-    assert text in said and said.count("\n") == (1 if status == 1 else 2), (args, text, said)
-
-
-def until(condition, what):
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
-
-
-class Process:
+class Process(programs.Process):
     def __init__(self, *args, **more):
-        self.process = subprocess.Popen(
-            args,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            **more,
-        )
-        assert self.process.stdout and self.process.stderr and self.process.stdin
-        self.out, self.err, self.input = (
-            self.process.stdout,
-            self.process.stderr,
-            self.process.stdin,
-        )
-
-    def expect(self, text):
-        line = self.out.readline()
-        assert text in line, (text, line, self.err.read() if not line else "")
-        return line
-
-    def kill(self):
-        """End it; returns all that it has printed."""
-        self.process.kill()
-        said, _ = self.process.communicate()
-        return said
-
-    def end(self, status, how=None):
-        if how:
-            self.process.send_signal(how)
-        said, error = self.process.communicate(timeout=PATIENCE_S)
-        assert self.process.returncode == status, (self.process.returncode, said, error)
-        return said, error
+        super().__init__(*args, stdin=subprocess.PIPE, **more)
+        assert self.process.stdin
+        self.input = self.process.stdin
 
 
 class Heap:

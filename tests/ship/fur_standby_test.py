@@ -8,68 +8,25 @@ that is in use, standbys that are killed, and fail-overs by hand, by handover an
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
-import time
+
+import programs
+from programs import refused, run, until
 
 ship, standby, fur_copy, heap_program = [os.path.abspath(path) for path in sys.argv[1:5]]
-PATIENCE_S = 120
 FENCED, PROMOTED = 3, 4
 
 
-def run(*args, status=0):
-    done = subprocess.run(
-        args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S
-    )
-    assert done.returncode == status, (args, done.returncode, done.stdout, done.stderr)
-    return done.stdout + done.stderr
-
-
-def refused(text, *args, status=1):
-    """One line, with the problem and the remedy."""
-    said = run(*args, status=status)
-    assert text in said and said.count("\n") == (1 if status == 1 else 2), (args, text, said)
-
-
-def until(condition, what):
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
-
-
-class Process:
-    line = ""  # the last one that was expected
-
+class Process(programs.Process):
     def __init__(self, *args):
-        self.process = subprocess.Popen(
-            args,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        assert self.process.stdout and self.process.stderr
-        self.out, self.err = self.process.stdout, self.process.stderr
-
-    def expect(self, text):
-        self.line = self.out.readline()
-        assert text in self.line, (text, self.line, self.err.read() if not self.line else "")
-        return self.line
+        super().__init__(*args, start_new_session=True)
 
     def kill(self):
         """End it, and those that it has started; returns all that it has printed."""
         os.killpg(self.process.pid, signal.SIGKILL)
         return self.process.communicate()[0]
-
-    def end(self, status, how=None):
-        if how:
-            self.process.send_signal(how)
-        said, error = self.process.communicate(timeout=PATIENCE_S)
-        assert self.process.returncode == status, (self.process.returncode, said, error)
-        return said, error
 
 
 def role(path):

@@ -6,6 +6,7 @@
  * A heap and its copies have the same addresses, so each is open in a process of its own.
  */
 #include "../unit/fixture.hpp"
+#include "attached.hpp"
 #include "internals.hpp"
 
 #define _Static_assert static_assert /* NOLINT */
@@ -55,6 +56,8 @@ int __wrap_system_write(int fd, const void *from, size_t bytes, uint64_t offset)
 namespace
 {
 
+using ship_test::Attached;
+
 enum : uint32_t { LONG_MS = 60000 };
 enum : uint64_t { WORDS = 40, PRIMARY_NODE = 17 };
 
@@ -99,41 +102,6 @@ uint64_t count_updates(fur_thread *self)
 		return n;
 	});
 }
-
-/* Attached to a heap's file and its log, as fur-ship is. */
-class Attached
-{
-public:
-	Attached(const std::string &heap, const std::string &log, heap_lock lock = HEAP_LOCK_NONE)
-	{
-		if (heap_open_file(heap.c_str(), lock, &file_) ||
-		        heap_attach_to_replay(&d_, &file_) ||
-		        engine_file_open(log.c_str(), &engine_))
-			throw fur::Error(FUR_EINVAL, fur_errormsg());
-		d_.replays_for_worker = lock == HEAP_LOCK_NONE;
-		if (shipper_begin(&shipper, &d_, &file_, engine_))
-			throw fur::Error(FUR_ENOMEM, fur_errormsg());
-	}
-	~Attached()
-	{
-		shipper_end(&shipper);
-		engine_->ops->close(engine_);
-		durability_detach(&d_);
-		heap_close_file(&file_);
-	}
-	Attached(const Attached &) = delete;
-	void stop()
-	{
-		arch_store32_release(&shipper.stopping, 1);
-		ship_call_shipper(&d_);
-	}
-	struct shipper shipper;
-
-private:
-	heap_file file_;
-	durability d_;
-	stream_engine *engine_ = nullptr;
-};
 
 /* A thread that ships. */
 class Ships

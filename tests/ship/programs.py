@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Run programs, and wait for what they do: for the tests of fur-ship and fur-standby."""
+import subprocess
+import time
+
+PATIENCE_S = 120
+
+
+def run(*args, status=0):
+    done = subprocess.run(
+        args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S
+    )
+    assert done.returncode == status, (args, done.returncode, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def refused(text, *args, status=1):
+    """One line, with the problem and the remedy."""
+    said = run(*args, status=status)
+    assert text in said and said.count("\n") == (1 if status == 1 else 2), (args, text, said)
+
+
+def until(condition, what):
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.01)
+
+
+class Process:
+    line = ""  # the last one that was expected
+
+    def __init__(self, *args, **more):
+        self.process = subprocess.Popen(
+            args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more
+        )
+        assert self.process.stdout and self.process.stderr
+        self.out, self.err = self.process.stdout, self.process.stderr
+
+    def expect(self, text):
+        self.line = self.out.readline()
+        assert text in self.line, (text, self.line, self.err.read() if not self.line else "")
+        return self.line
+
+    def kill(self):
+        """End it; returns all that it has printed."""
+        self.process.kill()
+        return self.process.communicate()[0]
+
+    def end(self, status, how=None):
+        if how:
+            self.process.send_signal(how)
+        said, error = self.process.communicate(timeout=PATIENCE_S)
+        assert self.process.returncode == status, (self.process.returncode, said, error)
+        return said, error
