@@ -87,16 +87,20 @@ static int await_handover(struct durability *d, const struct heap_file *file, ui
 	int error = 0;
 	while (!error) {
 		const uint32_t ticket = event_prepare_shared(&c->moved);
+		/* The processes first: a fence is stored before its program ends.  The other way
+		 * round, both could come between the two looks. */
+		const int gone = check_processes(file);
 		/* Acquire, and before the look at `heir`: a heap that was fenced keeps that. */
 		if (arch_load32_acquire(&c->state) == CONTROL_FENCED)
 			return 0;
-		if (arch_load_acquire(&c->heir) != node)
-			return fur_fail(FUR_EBEHIND,
+		if (arch_load_acquire(&c->heir) == node)
+			error = gone;
+		else
+			error = fur_fail(FUR_EBEHIND,
 			        "node %016llx has not claimed the stream within %d s, and this "
-			        "heap "
-			        "goes on: see whether fur-standby follows there, and try again",
+			        "heap goes on: see whether fur-standby follows there, and try "
+			        "again",
 			        (unsigned long long)node, SHIPPER_HANDOVER_MS / 1000);
-		error = check_processes(file);
 		if (!error)
 			event_wait_shared(&c->moved, ticket, LOOK_NS);
 	}

@@ -16,8 +16,6 @@ import time
 ship, standby, copier, heap_program = [os.path.abspath(path) for path in sys.argv[1:5]]
 PATIENCE_S = 100
 PROMOTED = 4
-# A broker's death takes the others some seconds to notice.
-os.environ["FUR_TEST_PATIENCE_MS"] = "60000"
 
 
 def run(*args):

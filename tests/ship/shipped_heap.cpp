@@ -3,10 +3,10 @@
  * shipped_heap.cpp - programs for fur_ship_test.py, each with a heap that is shipped, or its log:
  *
  *     shipped-heap make HEAP                  a heap with a counter
- *     shipped-heap write HEAP local|patient|replicated N
+ *     shipped-heap write HEAP local|impatient|patient|replicated N
  *                                             add 1 to it N times (0: without end), and print each
- *                                             value when its update has returned; patient: try
- *                                             again after FUR_EBEHIND
+ *                                             value when its update has returned; impatient: fail
+ *                                             soon with FUR_EBEHIND; patient: try again after it
  *     shipped-heap hold HEAP                  the same once, in an update that ends with the input
  *     shipped-heap show HEAP                  print the counter, as it is for a reader
  *     shipped-heap old HEAP                   a heap of version 1
@@ -56,8 +56,7 @@ fur_options options()
 	o.log_bytes = 64 << 10;
 	o.ring_slots = 1024;
 	o.max_threads = 8;
-	const char *patience = getenv("FUR_TEST_PATIENCE_MS");
-	o.ack_patience_ms = patience ? static_cast<unsigned>(atoi(patience)) : 2000;
+	o.ack_patience_ms = 100000; /* long enough on a loaded machine */
 	return o;
 }
 
@@ -111,6 +110,8 @@ int write(const char *path, const std::string &level, uint64_t n)
 	fur_thread *self;
 	uint64_t value;
 	o.ack = level == "replicated" ? FUR_ACK_REPLICATED : FUR_ACK_LOCAL;
+	if (level == "patient" || level == "impatient")
+		o.ack_patience_ms = 500;
 	must(fur_open(path, &o, &heap));
 	open_heap = heap;
 	must(fur_thread_register(heap, nullptr, &self));
