@@ -228,6 +228,7 @@ static int check_entries(struct kafka *k, const rd_kafka_ConfigEntry_t **entries
 	return check_numbers(k, entries, n);
 }
 
+/* FUR_ENOENT, without a message: the broker has not learned of the topic yet. */
 static int check_answer(struct kafka *k, rd_kafka_event_t *event)
 {
 	size_t n, entries_n;
@@ -236,6 +237,8 @@ static int check_answer(struct kafka *k, rd_kafka_event_t *event)
 	                rd_kafka_event_DescribeConfigs_result(event), &n);
 	const rd_kafka_resp_err_t err =
 	        n == 1 ? rd_kafka_ConfigResource_error(resources[0]) : RD_KAFKA_RESP_ERR_UNKNOWN;
+	if (err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
+		return FUR_ENOENT;
 	if (err)
 		return kafka_fail(k, FUR_EINVAL,
 		        "its settings cannot be read: %s: let this user describe them",
@@ -245,7 +248,8 @@ static int check_answer(struct kafka *k, rd_kafka_event_t *event)
 	return check_entries(k, entries, entries_n);
 }
 
-static int check_settings(struct kafka *k)
+/* Ask any broker.  Errors: those of check_answer(), and FUR_EBEHIND. */
+static int ask_settings(struct kafka *k)
 {
 	int error;
 	rd_kafka_ConfigResource_t *resource =
@@ -262,6 +266,22 @@ static int check_settings(struct kafka *k)
 	rd_kafka_AdminOptions_destroy(o);
 	rd_kafka_ConfigResource_destroy(resource);
 	return error;
+}
+
+/* The broker that answers may learn of a new topic later than the one that find_topic() has asked. */
+static int check_settings(struct kafka *k)
+{
+	const uint64_t until = kafka_now_ms() + KAFKA_PATIENCE_MS;
+	for (;;) {
+		const int error = ask_settings(k);
+		if (error != FUR_ENOENT)
+			return error;
+		if (kafka_now_ms() >= until)
+			return kafka_fail(k, FUR_EBEHIND,
+			        "only some brokers of %s know it: see whether all of them run",
+			        k->brokers);
+		kafka_pause_ms(AGAIN_MS);
+	}
 }
 
 int kafka_topic_check(struct kafka *k, enum engine_use use)

@@ -228,7 +228,11 @@ def kills(place):
         if round_ % 3 == 1:  # the shipper alone: another one goes on beside the program
             daemon = heap.shipper()
             before = heap.frames()["data"]
-            until(lambda n=before: heap.frames()["data"] > n, "nothing is shipped")
+            # It writes only while its output is read.
+            until(
+                lambda n=before: program.expect("") and heap.frames()["data"] > n,
+                "nothing is shipped",
+            )
         said = program.kill()
         if round_ % 3 == 2:
             # libfur does not recover it without the log.
