@@ -39,6 +39,17 @@ static inline void arch_store_fence(uint64_t *p, uint64_t value)
 	emu_fence();
 }
 
+static inline bool arch_lend_fences(void)
+{
+	return true;
+}
+
+static inline bool arch_fence_others(void)
+{
+	emu_fence_others();
+	return true;
+}
+
 /* The machine takes every atomic read-modify-write for a full fence (INV-E4). */
 static inline void arch_fence_after_rmw(void) {}
 

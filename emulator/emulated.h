@@ -218,6 +218,7 @@ void emu_instructions(unsigned n);
 void emu_unpredictable_branch(void);
 void emu_pause(void);       /* for a thread that spins: leaves the core to its siblings */
 void emu_fence(void);       /* mfence; hwsync */
+void emu_fence_others(void); /* emu_fence() in every thread, as membarrier(2) does it */
 void emu_fence_light(void); /* orders all but stores with later loads: nothing on x86; lwsync */
 
 /* Request a line, for reading or for writing, without waiting for it.  If the thread already has as

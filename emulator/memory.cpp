@@ -724,6 +724,18 @@ void emu_fence(void)
 	full_fence(g.d && g.d->power); /* hwsync covers dcbf */
 }
 
+void emu_fence_others(void)
+{
+	emu_fence();
+	for (int k = 0; g.self && k < g.thread_count; k++) {
+		Thread &t = *g.threads[k];
+		if (&t != g.self) {
+			perform_now(t);
+			t.epoch++;
+		}
+	}
+}
+
 void emu_fence_light(void)
 {
 	Thread *t = g.self;

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -47,6 +48,18 @@ uint64_t arch_ticks_to_ns(uint64_t ticks)
 uint64_t arch_ns_to_ticks(uint64_t ns)
 {
 	return (uint64_t)((double)ns * arch_ticks_per_ns());
+}
+
+bool arch_lend_fences(void)
+{
+	return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0) == 0;
+}
+
+bool arch_fence_others(void)
+{
+	/* A thread that runs takes an interrupt, and one that does not has had a full fence when it
+	 * was switched out (membarrier(2)). */
+	return syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0) == 0;
 }
 
 static bool futex_wait(int how, uint32_t *word, uint32_t expected, uint64_t timeout_ns)

@@ -162,6 +162,12 @@ void control_reset(struct durability *d)
 void control_opened(struct durability *d)
 {
 	d->control->worker_pid = (uint64_t)getpid();
+	d->ship.lends = d->ship.on && !d->ship.replicates && arch_lend_fences();
+	/* The wake's full fence orders this before the state that control_reset() stores.  A
+	 * shipper that lets our updates in stores its state after that, has a full fence, and looks
+	 * here before it relies on their fences (ship_fence_updates()).  The other way round it
+	 * could let them in, and not know. */
+	arch_store32(&d->control->ship.lent, d->ship.lends);
 	event_wake_all_shared(&d->control->opened);
 }
 

@@ -195,6 +195,7 @@ struct shipping {
 	bool follows;         /* the heap is a standby: its follower alone updates it (INV-SH21) */
 	uint32_t follower;    /* 1 + index of the follower's thread while it applies; or 0 */
 	bool replicates;      /* transactions return only what is acknowledged (INV-SH3) */
+	bool lends;           /* the shipper makes our updates' fences (arch_lend_fences) */
 	uint64_t patience_ns; /* how long a thread waits without an acknowledgement */
 };
 

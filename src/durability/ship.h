@@ -96,7 +96,7 @@ FUR_MUST_USE static inline int ship_admit(struct durability *d, uint32_t thread)
 FUR_MUST_USE int ship_wait(struct durability *d, uint64_t durts);
 
 /* Do transactions of this heap return only what is acknowledged?  The caller has put its marker
- * into the file, and called the shipper, which is a full fence between that and the load of the
+ * into the file, and called the shipper, so a full fence lies between that and the load of the
  * state. */
 static inline bool ship_replicates(const struct durability *d)
 {
@@ -139,8 +139,17 @@ static inline void ship_call(struct durability *d)
 void ship_begin(struct durability *d);
 /* ship_close_gate - let no update begin, until ship_begin().  Those that have begun go on, and
  * return when they are acknowledged (INV-SH3).  So do all others whose marker the caller does not
- * find in the ring after this call. */
-void ship_close_gate(struct durability *d);
+ * find in the ring after this call.  Errors: those of ship_fence_updates(). */
+FUR_MUST_USE int ship_close_gate(struct durability *d);
+/* Does the worker leave its updates' fences to the caller?  None of them waits for the log then. */
+static inline bool ship_lent(const struct durability *d)
+{
+	return arch_load32(&d->control->ship.lent);
+}
+/* ship_fence_updates - a full fence, in the caller and in each update of a worker that has none of
+ * its own in ship_call().
+ * Errors:  FUR_ESYS: the system refuses it.  Updates may be let in only while it does not. */
+FUR_MUST_USE int ship_fence_updates(const struct durability *d);
 /* Is there no marker of this durTS or a later one in the ring? */
 bool ship_drained(const struct durability *d, uint64_t durts);
 /* ship_promoted - a standby has replayed all that it has, and becomes a primary: a shipper begins
@@ -167,8 +176,9 @@ void ship_acknowledge(struct durability *d, uint64_t durts);
 
 /* ship_await_updates - sleep until the marker of this durTS may have been written, or *stopping is
  * set and ship_call_shipper() called, for `ns` at most; 0: without limit.  No call for them is lost
- * (INV-EV1). */
-void ship_await_updates(
+ * (INV-EV1).
+ * Errors:  those of ship_fence_updates(). */
+FUR_MUST_USE int ship_await_updates(
         struct durability *d, uint64_t durts, const uint32_t *stopping, uint64_t ns);
 
 #endif /* FUR_SHIP_H */

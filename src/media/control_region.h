@@ -59,6 +59,10 @@ struct control_ship {
 	/* A call of the shipper, which sleeps on it */
 	uint32_t calls;
 	uint32_t asleep; /* 1: the next update calls the shipper */
+	/* 1: the worker lends its fences (arch_lend_fences): its updates need none between their
+	 * markers and this line.  Before it lets updates in, the shipper looks.
+	 * Owner: durability/control.c. */
+	uint32_t lent;
 } __attribute__((aligned(64)));
 
 /* What a working process and its replayer share.  Owner: durability/control.c. */

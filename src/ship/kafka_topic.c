@@ -268,7 +268,7 @@ static int ask_settings(struct kafka *k)
 	return error;
 }
 
-/* The broker that answers may learn of a new topic later than the one that find_topic() has asked. */
+/* The broker that answers may learn of a new topic later than the one that find_topic() asked. */
 static int check_settings(struct kafka *k)
 {
 	const uint64_t until = kafka_now_ms() + KAFKA_PATIENCE_MS;

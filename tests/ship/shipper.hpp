@@ -218,8 +218,9 @@ private:
 	void run()
 	{
 		while (!arch_load32_acquire(&stopping_))
-			if (!ship_some())
-				ship_await_updates(&d_, next_, &stopping_, 0);
+			if (!ship_some()) {
+				EXPECT_EQ(ship_await_updates(&d_, next_, &stopping_, 0), 0);
+			}
 	}
 
 	heap_file file_;

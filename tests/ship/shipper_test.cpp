@@ -246,7 +246,7 @@ TEST_P(Gate, UpdatesThatHaveBegunReturnWhatTheLogHas)
 {
 	EXPECT_EQ(commit(begun()), 0); /* durable here */
 	fur_update *tx = begun();
-	ship_close_gate(d_);
+	ASSERT_EQ(ship_close_gate(d_), 0);
 	EXPECT_EQ(commit(tx), FUR_EINDOUBT);
 	EXPECT_EQ(fur_begin_update(self_, &tx), FUR_EBEHIND);
 	EXPECT_NE(std::string(fur_errormsg()).find("handed over"), std::string::npos);
@@ -258,7 +258,7 @@ TEST_P(Gate, UpdatesThatHaveBegunReturnWhatTheLogHas)
 	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
 	ship_begin(d_);
 	tx = begun();
-	ship_close_gate(d_);
+	ASSERT_EQ(ship_close_gate(d_), 0);
 	ship_fence(d_);
 	EXPECT_EQ(commit(tx), FUR_EFENCED);
 	EXPECT_EQ(fur_begin_update(self_, &tx), FUR_EFENCED);

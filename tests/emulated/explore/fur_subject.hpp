@@ -54,6 +54,8 @@ public:
 	Fur(const Options &o, const char *path, fur_htm htm, uint32_t retries)
 	{
 		fur_options f = options(o, htm);
+		if (o.ships)
+			f.ack = FUR_ACK_REPLICATED;
 		if (fur_open(path, &f, &heap_))
 			throw std::runtime_error(fur_errormsg());
 		heap_->engine.retries = retries;
@@ -63,7 +65,6 @@ public:
 		if (run.seed % 2)
 			heap_->engine.bulk.commit_may_map = 0;
 		if (heap_->durability.ship.on) {
-			heap_->durability.ship.replicates = true;
 			unseen([&] {
 				shipping_log.start(heap_->durability);
 				return 0;
@@ -380,7 +381,7 @@ public:
 			} else if (over && shipped == ring_next(&heap_->durability)) {
 				return;
 			} else {
-				ship_await_updates(d, shipped, &stopping_, sleep_ns);
+				must(ship_await_updates(d, shipped, &stopping_, sleep_ns));
 			}
 		}
 	}

@@ -143,7 +143,7 @@ private:
 		while (!arch_load32_acquire(&stopping_)) {
 			while (ship_read(&d_, next, &marker) == 0)
 				ship_acknowledge(&d_, ++next);
-			ship_await_updates(&d_, next, &stopping_, 0);
+			EXPECT_EQ(ship_await_updates(&d_, next, &stopping_, 0), 0);
 		}
 	}
 
