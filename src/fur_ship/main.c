@@ -156,21 +156,25 @@ static void print_processes(const struct arguments *a, const struct ship_status 
 	if (s->worker_pid)
 		printf("open in process %" PRIu64 "\n", s->worker_pid);
 	else
-		printf("%s\n", s->closed ? "closed"
-		               : primary ? "not open, needs recovery, which fur-ship does"
-		                         : "not open, needs recovery");
+		printf("%s\n", s->closed   ? "closed"
+		               : s->fenced ? "not open, was not closed"
+		               : primary   ? "not open, needs recovery, which fur-ship does"
+		                           : "not open, needs recovery");
 	if (s->shipper_pid)
 		printf("shipped by process %" PRIu64 "\n", s->shipper_pid);
-	else if (primary)
+	if (s->fenced)
+		printf("another node writes the stream, and this heap is fenced: %slet the heap "
+		       "follow that node, with fur-standby %s\n",
+		        s->worker_pid ? "end its program, and " : "", a->heap);
+	else if (primary && !s->shipper_pid)
 		printf("no fur-ship: updates wait, and then fail: start fur-ship %s\n", a->heap);
 }
 
 static void print_shipping(const struct ship_status *s)
 {
 	static const char *const states[] = {"no update may begin: fur-ship has not begun",
-	        "updates may begin", "another node writes the stream: fenced",
-	        "no update may begin: the heap is being handed over"};
-	if (s->shipping < sizeof states / sizeof *states)
+	        "updates may begin", NULL, "no update may begin: the heap is being handed over"};
+	if (s->shipping < sizeof states / sizeof *states && states[s->shipping])
 		printf("%s\n", states[s->shipping]);
 	printf("term %" PRIu64 ", lineage %" PRIu64 "; acknowledged below durTS %" PRIu64
 	       "; %" PRIu64 " updates are not\n",
@@ -294,9 +298,12 @@ static int run_service(struct arguments *a, int fd)
 	if (error)
 		return fail_with(a->heap, error);
 	program_handle_signals(on_stop_signal);
-	say(a, "waiting for a program");
-	sd_notifyf(0, "READY=1");
-	error = service_run(&service);
+	error = service_look(&service);
+	if (!error) {
+		say(a, "waiting for a program");
+		sd_notifyf(0, "READY=1");
+		error = service_run(&service);
+	}
 	sd_notifyf(0, "STOPPING=1");
 	const int status = end_served(a, error);
 	/* From here on a signal must not reach the service. */

@@ -14,6 +14,8 @@
 struct ship_status {
 	struct media_ship page;
 	bool closed;
+	/* Of a primary: another node has taken over, as far as this machine has noticed */
+	bool fenced;
 	uint64_t worker_pid, shipper_pid; /* 0: none */
 	/* While a program has the heap open.  Updates above `acked` whose markers are written */
 	uint32_t shipping; /* enum control_shipping */

@@ -259,8 +259,8 @@ static int turn(struct fur_follower *x)
 static int fail_claimed(void)
 {
 	return fur_fail(FUR_EFENCED,
-	        "another node has claimed the shipping log meanwhile: this heap "
-	        "follows it");
+	        "another node has claimed the shipping log meanwhile: this heap follows it: take "
+	        "over once more, if that node shall not be the primary");
 }
 
 /* Step 3 of promote.h. */
@@ -324,21 +324,19 @@ static void take_over(struct fur_follower *x)
 	if (!error) {
 		lock(x);
 		x->state.promoted = true;
+		x->state.follows = false; /* before the answer, which fur_take_over() awaits */
 		unlock(x);
-		say(x, FUR_LOG_INFO, "the heap is a primary now: close it, and open it again");
+		say(x, FUR_LOG_INFO, "the heap is a primary now");
 	}
 	answer(x, error);
 }
 
 /* ------------------------------------------------------------------- thread */
 
-/* Does the follower end with this error?  Time may mend what is not the heap's. */
+/* Does the follower end with this error?  A heap that has failed takes no more updates. */
 static bool is_final(const struct fur_follower *x, int error)
 {
-	return error == FUR_ECORRUPT || error == FUR_EVERSION || error == FUR_ETOOBIG ||
-	       error == FUR_EBUSY || error == FUR_EINVAL || error == FUR_ENOTHEAP ||
-	       error == FUR_EFORK || error == FUR_ETHREADS ||
-	       arch_load(&x->heap->durability.failed) != 0;
+	return engine_error_is_final(error) || arch_load(&x->heap->durability.failed) != 0;
 }
 
 /* Follow until an error, the end, or a promotion. */

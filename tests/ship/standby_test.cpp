@@ -573,8 +573,14 @@ TEST_F(Standby, TakesOver_WithAllThatWasAcknowledged)
 		ASSERT_EQ(fur_wait_token(heap.get(), &acked, LONG_MS), 0) << fur_errormsg();
 		kill_it(writer);
 		ASSERT_EQ(fur_take_over(follows, 0), 0) << fur_errormsg();
-		EXPECT_TRUE(follows.state().promoted);
+		const fur_follow_state after = follows.state();
+		EXPECT_TRUE(after.promoted);
+		EXPECT_FALSE(after.follows);
 		EXPECT_EQ(fur_take_over(follows, 0), FUR_EINVAL);
+		fur_update *tx;
+		EXPECT_EQ(fur_begin_update(self, &tx), FUR_EREADONLY);
+		EXPECT_NE(strstr(fur_errormsg(), "close it, and open it again"), nullptr)
+		        << fur_errormsg();
 		n = count_updates(self);
 		EXPECT_GE(n, 200u);
 		EXPECT_EQ(follows.state().lineage, 1u);
@@ -629,9 +635,19 @@ TEST_F(Standby, TakesOver_FencesAPrimaryThatWrites)
 			EXPECT_EQ(e.code(), FUR_EFENCED) << e.what();
 		}
 		fur_token token = {0, 1000000};
+		const auto expect_remedy = [] {
+			const std::string said = fur_errormsg();
+			EXPECT_NE(said.find("with fur-standby"), said.npos) << said;
+			EXPECT_EQ(said.find("open it again"), said.npos) << said;
+		};
 		EXPECT_EQ(fur_get_token(self, &token), FUR_EFENCED);
+		expect_remedy();
 		token = {0, 1000000};
 		EXPECT_EQ(fur_wait_token(heap.get(), &token, 0), FUR_ELOST);
+		expect_remedy();
+		fur_update *tx;
+		EXPECT_EQ(fur_begin_update(self, &tx), FUR_EFENCED);
+		expect_remedy();
 	});
 	fur::Heap heap = fur::Heap::open(standby(), options_of_test());
 	{
