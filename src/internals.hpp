@@ -30,6 +30,7 @@ extern "C" {
 #include "htm/policy.h"
 #include "media/heap_layout.h"
 #include "media/ship_page.h"
+#include "media/standby.h"
 #include "pm/pm.h"
 #include "replay/apply.h"
 #include "replay/backup.h"

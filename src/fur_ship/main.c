@@ -91,7 +91,7 @@ static const struct argp_option options[] = {
                 "when nothing was shipped for this long, tell the log that the writer lives; 0: "
                 "never; default 500",
                 0},
-        {"status", 's', NULL, 0, "show the heap's role, and how far it is shipped", 0},
+        {"status", 's', NULL, 0, "show the heap's role, and how far it is shipped, or follows", 0},
         {"handover", 'o', "NODE", 0,
                 "let the standby of this node take over, without losing an update, and exit", 0},
         {"detach", 'd', NULL, 0,
@@ -181,6 +181,33 @@ static void print_shipping(const struct ship_status *s)
 	        s->term, s->lineage, s->acked, s->unacked);
 }
 
+static void print_position(
+        uint64_t term, uint64_t lineage, uint64_t frame, uint64_t offset, uint64_t durts)
+{
+	if (offset == UINT64_MAX)
+		printf("position: the beginning of the log\n");
+	else
+		printf("position: term %" PRIu64 ", lineage %" PRIu64 ", frame %" PRIu64
+		       " at offset %" PRIu64 ", durTS %" PRIu64 "\n",
+		        term, lineage, frame, offset, durts);
+}
+
+static void print_following(const struct arguments *a, const struct ship_status *s)
+{
+	const struct media_standby *at = &s->standby;
+	if (!s->worker_pid)
+		printf("nothing follows: start fur-standby %s\n", a->heap);
+	else if (!at->follows)
+		printf("process %" PRIu64 " does not follow\n", s->worker_pid);
+	else if (at->unread == UINT64_MAX)
+		printf("follows, and cannot reach the log\n");
+	else
+		printf("follows, %" PRIu64 " messages behind the end of the log\n", at->unread);
+	if (at->follows && at->heard_ns)
+		printf("read the newest frame %.1f s ago\n",
+		        (double)(arch_now_ns() - at->heard_ns) / 1e9);
+}
+
 static int print_status(const struct arguments *a, int fd)
 {
 	struct ship_status s;
@@ -190,15 +217,16 @@ static int print_status(const struct arguments *a, int fd)
 	printf("%s: %s\n", a->heap, role_name(s.page.role));
 	if (s.page.role != MEDIA_NO_ROLE) {
 		printf("node %016" PRIx64 ", log %s\n", s.page.node, s.page.log);
-		if (s.page.offset == UINT64_MAX)
-			printf("position: the beginning of the log\n");
+		const struct media_ship *p = &s.page;
+		const struct media_standby *at = &s.standby;
+		if (p->role == MEDIA_STANDBY)
+			print_position(at->term, at->lineage, at->frame, at->offset, at->durts);
 		else
-			printf("position: term %" PRIu64 ", lineage %" PRIu64 ", frame %" PRIu64
-			       " at offset %" PRIu64 ", durTS %" PRIu64 "\n",
-			        s.page.term, s.page.lineage, s.page.frame, s.page.offset,
-			        s.page.durts);
+			print_position(p->term, p->lineage, p->frame, p->offset, p->durts);
 	}
 	print_processes(a, &s);
+	if (s.page.role == MEDIA_STANDBY)
+		print_following(a, &s);
 	if (s.page.role == MEDIA_PRIMARY && s.worker_pid)
 		print_shipping(&s);
 	return EXIT_SUCCESS;

@@ -5,7 +5,8 @@
  * Way 17, fur-ship serves a heap:
  *
  *     service_run()           looks who works on the heap, again and again
- *       open_log()            connects to the log
+ *       try_log()             connects to the log; in a heap at rest
+ *         check_stream()      looks whether it is whole, and this node its writer
  *       ship_beside()         beside a program
  *         shipper_run()       ships until the program has ended
  *       recover_heap()        after a program that has died

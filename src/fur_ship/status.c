@@ -44,6 +44,10 @@ int status_read(int fd, const char *path, struct ship_status *status)
 	status->fenced = status->page.role == MEDIA_PRIMARY && is_fenced(c);
 	status->worker_pid = working > 0 ? arch_load(&c->worker_pid) : 0;
 	status->shipper_pid = ships > 0 ? arch_load(&c->ship.shipper_pid) : 0;
+	if (!error && status->page.role == MEDIA_STANDBY)
+		media_standby_read(c,
+		        (const struct heap_header *)media_at(&view, file.geometry.heap_offset),
+		        &status->page, status->worker_pid != 0, &status->standby);
 	if (!error && status->worker_pid && status->page.role == MEDIA_PRIMARY) {
 		status->shipping = arch_load32(&c->ship.state);
 		status->term = arch_load(&c->ship.term);

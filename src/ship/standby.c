@@ -18,13 +18,13 @@
  * fur_heap.standby.mutex protects what the thread shares with its callers: the state, and the
  * question whether to take over.
  */
+#include "media/standby.h"
 #include "api/heap.h"
 #include "base/error.h"
 #include "base/event.h"
 #include "base/remedy.h"
 #include "base/struct.h"
 #include "base/thread.h"
-#include "media/ship_page.h"
 #include "ship/engine_open.h"
 #include "ship/promote.h"
 
@@ -143,6 +143,43 @@ static uint64_t count_unread(struct fur_follower *x, int n, uint64_t next, uint6
 	return end > next ? end - next : 0;
 }
 
+/* For messages of other processes. */
+static void tell_others(const struct fur_follower *x, const struct media_standby *at)
+{
+	struct control *c = x->heap->durability.control;
+	struct control_follow *to = &c->ship.follow;
+	arch_store(&to->term, at->term);
+	arch_store(&to->lineage, at->lineage);
+	arch_store(&to->frame, at->frame);
+	arch_store(&to->offset, at->offset);
+	arch_store(&to->durts, at->durts);
+	arch_store(&to->unread, at->unread);
+	arch_store(&to->heard_ns, at->heard_ns);
+	/* Release: orders the words above before this one, for media_standby_read().  Without it an
+	 * earlier follower's would be shown as this one's. */
+	arch_store32_release(&to->session, arch_load32(&c->opened));
+}
+
+/* Before the log is reached: what the heap has. */
+static void tell_begin(const struct fur_follower *x)
+{
+	const struct fur_heap *heap = x->heap;
+	struct media_standby at;
+	media_standby_read(heap->durability.control, header(heap->file.base), &x->page, false, &at);
+	at.unread = UINT64_MAX;
+	tell_others(x, &at);
+}
+
+static void tell_unread(const struct fur_follower *x)
+{
+	arch_store(&x->heap->durability.control->ship.follow.unread, x->state.unread);
+}
+
+static void tell_end(const struct fur_follower *x)
+{
+	arch_store32_release(&x->heap->durability.control->ship.follow.session, 0);
+}
+
 /* All messages that were read are applied; the last step read `n`. */
 static void publish(struct fur_follower *x, int n)
 {
@@ -168,6 +205,14 @@ static void publish(struct fur_follower *x, int n)
 	s->node = view.node;
 	s->heir = view.heir;
 	unlock_and_tell(x);
+	const struct media_standby at = {.term = view.term,
+	        .lineage = view.lineage,
+	        .frame = view.frame,
+	        .offset = view.next ? view.next - 1 : STREAM_NO_OFFSET,
+	        .durts = view.durts,
+	        .unread = unread,
+	        .heard_ns = s->heard_ns};
+	tell_others(x, &at);
 }
 
 /* The log works, perhaps again. */
@@ -193,6 +238,7 @@ static void note_error(struct fur_follower *x, int error, bool final)
 	s->silent_ns = 0;
 	s->unread = UINT64_MAX;
 	unlock_and_tell(x);
+	tell_unread(x);
 	if (final)
 		say(x, FUR_LOG_ERROR, s->message);
 	else if (!again)
@@ -326,6 +372,7 @@ static void take_over(struct fur_follower *x)
 		x->state.promoted = true;
 		x->state.follows = false; /* before the answer, which fur_take_over() awaits */
 		unlock(x);
+		tell_end(x);
 		say(x, FUR_LOG_INFO, "the heap is a primary now");
 	}
 	answer(x, error);
@@ -372,6 +419,7 @@ static void *follower_main(void *argument)
 {
 	struct fur_follower *x = argument;
 	bool final = false;
+	tell_begin(x);
 	while (!stops(x) && !final && !x->state.promoted) {
 		const int error = serve(x);
 		final = error && is_final(x, error);
@@ -386,6 +434,7 @@ static void *follower_main(void *argument)
 	lock(x);
 	x->state.follows = false;
 	unlock(x);
+	tell_end(x);
 	answer(x, fur_fail(final ? x->state.error : FUR_EBEHIND, "the follower has ended%s%s",
 	                  final ? ": " : "", final ? x->state.message : ": follow again"));
 	return NULL;

@@ -219,9 +219,13 @@ def kills(place):
         if round_ % 3:
             daemon.kill()
         if round_ % 3 == 1:  # the shipper alone: another one goes on beside the program
-            daemon = heap.shipper()
             before = heap.frames()["data"]
-            until(lambda n=before: heap.frames()["data"] > n, "nothing is shipped")
+            daemon = heap.shipper()
+            # A pipe that is full would stop the program.
+            until(
+                lambda n=before, out=program.out: out.read(4096) and heap.frames()["data"] > n,
+                "nothing is shipped",
+            )
         said = program.kill()
         if round_ % 3 == 2:
             # libfur does not recover it without the log.

@@ -3,8 +3,9 @@
 """fur-standby and fur-copy --for-standby with real processes, and a log in a file: copies of a heap
 that is in use, standbys that are killed, and fail-overs by hand, by handover and by silence.
 
-    fur_standby_test.py FUR_SHIP FUR_STANDBY FUR_COPY SHIPPED_HEAP
+    fur_standby_test.py FUR_SHIP FUR_STANDBY FUR_COPY SHIPPED_HEAP FUR_INFO FUR_STAT
 """
+import json
 import os
 import re
 import signal
@@ -15,7 +16,9 @@ import threading
 import programs
 from programs import refused, run, until
 
-ship, standby, fur_copy, heap_program = [os.path.abspath(path) for path in sys.argv[1:5]]
+ship, standby, fur_copy, heap_program, info, stat = [
+    os.path.abspath(path) for path in sys.argv[1:7]
+]
 FENCED, PROMOTED = 3, 4
 
 
@@ -119,6 +122,72 @@ def copies(place):
         assert one.end(0, signal.SIGTERM) == ("", "")
         assert role(path) == "standby"
         assert shown(path) == value
+    heap.shipper.end(0, signal.SIGTERM)
+
+
+def how_far(place):
+    """Anyone may see what a standby has applied, and how far the log's end is."""
+    heap = Heap(place, "far")
+    path, _ = heap.copy("-standby")
+
+    def status():
+        return run(ship, "--status", path)
+
+    def of_info():
+        return json.loads(run(info, path, "--json"))["shipping"]
+
+    def of_stat():
+        return json.loads(run(stat, path, "0.01", "1", "--json"))
+
+    assert f"\nnothing follows: start fur-standby {path}\n" in status()
+    assert "; nothing follows: start fur-standby" in run(info, path)
+    assert of_info()["follows"] is False and of_info()["unread"] is None, of_info()
+    assert of_stat()["follows"] is False and "unread" not in of_stat(), of_stat()
+
+    os.rename(heap.log, heap.log + "-away")
+    keeper = Process(standby, path)
+    assert "; trying again" in keeper.err.readline()
+    assert "\nfollows, and cannot reach the log\n" in status()
+    assert "; follows, and cannot reach the log" in run(info, path)
+    assert of_info()["follows"] is True and of_info()["unread"] is None, of_info()
+    assert of_stat()["follows"] is True and "unread" not in of_stat(), of_stat()
+    os.rename(heap.log + "-away", heap.log)
+    keeper.expect("follows")
+    keeper.expect("the shipping log works again")
+
+    value = heap.write("replicated", 10)
+    reaches(path, value)
+    first = of_info()
+    assert first["offset"] >= 10 and first["durts"] >= 10 and first["term"] >= 1, first
+    assert shown(path) == value
+    value = heap.write("replicated", 20)
+    reaches(path, value)
+    until(lambda: of_info()["durts"] >= first["durts"] + 20, "the position does not move")
+    until(lambda: of_info()["unread"] == 0, "it does not say that it has read all")
+    said, counts = of_info(), of_stat()
+    assert said["offset"] > first["offset"] and said["heard_s"] >= 0, said
+    assert counts["unread"] == 0 and counts["heard_s"] >= 0, counts
+    assert counts["durts"] == said["durts"] and counts["offset"] >= said["offset"], (said, counts)
+    assert "; follows, 0 messages behind the end of the log, read the newest" in run(info, path)
+    text = status()
+    assert f", durTS {said['durts']}\n" in text and "at offset" in text, text
+    assert "\nfollows, 0 messages behind the end of the log\nread the newest frame" in text, text
+    lines = run(stat, path, "0.01", "1").splitlines()
+    assert lines[0].endswith("log%  follows     unread    heard"), lines
+    assert lines[1].split()[-3:-1] == ["yes", "0"] and len(lines[0]) == len(lines[1]), lines
+    metrics = run(stat, path, "0.01", "1", "--prometheus")
+    for metric, expected in (("up", 1), ("unread_messages", 0), ("durts", said["durts"])):
+        assert re.search(f"^fur_follow_{metric}{{.*}} {expected}$", metrics, re.MULTILINE), metrics
+
+    # The position stays when nothing follows: ended, or killed.
+    keeper.end(0, signal.SIGTERM)
+    assert "nothing follows" in status()
+    assert of_info()["follows"] is False and of_info()["durts"] == said["durts"], of_info()
+    keeper = follow(path)
+    until(lambda: of_info()["unread"] == 0, "it does not follow again")
+    keeper.kill()
+    assert "nothing follows" in status() and of_stat()["follows"] is False
+    assert of_info()["durts"] == said["durts"], of_info()
     heap.shipper.end(0, signal.SIGTERM)
 
 
@@ -250,6 +319,6 @@ def unfinished(place):
 
 place_of_all = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 with tempfile.TemporaryDirectory(prefix="fur-standby-", dir=place_of_all) as directory:
-    for test in (usage, copies, kills, by_hand, handover, silence, unfinished):
+    for test in (usage, copies, how_far, kills, by_hand, handover, silence, unfinished):
         print(test.__name__, flush=True)
         test(directory)
