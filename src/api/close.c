@@ -58,7 +58,9 @@ static void say_not_replayed(const struct durability *d, int error)
 	        error == FUR_EFENCED ? "fur-standby HEAP puts what the shipping log lacks into "
 	                               "HEAP.lost, and lets the heap follow"
 	        : d->ship.on         ? "fur-ship HEAP recovers it, together with the shipping log"
-	                             : "open it again, which replays the log",
+	        : d->ship.follows
+	                ? "start fur-standby again, or open it again, which replays the log"
+	                : "open it again, which replays the log",
 	        cause);
 }
 

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/event.h"
 #include "base/probe.h"
+#include "media/ship_page.h"
 
 /* ------------------------------------------------------------------- waits */
 
@@ -79,6 +80,13 @@ void ship_call_shipper(struct durability *d)
 		arch_store32(&c->asleep, 0);
 		event_wake_all_shared(&c->calls);
 	}
+}
+
+bool ship_was_promoted(const struct durability *d)
+{
+	struct media_ship page;
+	return d->ship.follows && media_ship_read(d->super, d->words, &page) == 0 &&
+	       page.role == MEDIA_PRIMARY;
 }
 
 /* ----------------------------------------------------------------- the shipper */

@@ -80,6 +80,9 @@ FUR_MUST_USE int ship_wait_on(struct durability *d, struct ship_patience *p);
  * Returns FUR_EBEHIND. */
 int ship_fail_behind(const struct durability *d);
 
+/* Has the heap become a primary since it was opened as a standby (fur_take_over())? */
+bool ship_was_promoted(const struct durability *d);
+
 /* ship_admit - may an update of this thread begin (INV-SH5, INV-SH21)?  Waits until it may.  Never
  * inside a hardware transaction, nor with the turn.
  * Errors:  FUR_EREADONLY: the heap is a standby; FUR_EBEHIND, FUR_EFENCED; those of

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/event.h"
 #include "durability/ship.h"
-#include "media/ship_page.h"
 
 /* Is there room for more unacknowledged updates?  An estimate from below: what is acknowledged, and
  * not yet replayed, counts as used. */
@@ -21,8 +20,7 @@ static bool has_room(const struct durability *d, uint32_t thread)
 
 static int fail_standby(const struct durability *d)
 {
-	struct media_ship page;
-	if (media_ship_read(d->super, d->words, &page) == 0 && page.role == MEDIA_PRIMARY)
+	if (ship_was_promoted(d))
 		return fur_fail(FUR_EREADONLY,
 		        "the heap has become a primary since it was opened, and updates begin when "
 		        "it is opened as one: close it, and open it again");

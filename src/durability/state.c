@@ -51,5 +51,6 @@ int durability_say_failed(const struct durability *d, const char *news)
 	/* The cause says what helps: a heap that is opened again is fenced again. */
 	if (error == FUR_EFENCED)
 		return fur_fail(error, "%s: %s", news, cause);
-	return fur_fail(error, "%s: close the heap and open it again; the cause: %s", news, cause);
+	return fur_fail(error, "%s: %sclose the heap and open it again; the cause: %s", news,
+	        d->ship.follows ? "start fur-standby again, or " : "", cause);
 }

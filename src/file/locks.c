@@ -108,7 +108,7 @@ static int fail_locked(int fd, enum heap_lock byte)
 		return fur_fail(
 		        FUR_EBUSY, "a fur-ship serves this heap already: stop that one first");
 	return fur_fail(FUR_EBUSY, "the heap is open in another process, or twice in this one: "
-	                           "close it there first");
+	                           "close it there, or end that process, first");
 }
 
 int heap_lock_file(int fd, enum heap_lock byte)

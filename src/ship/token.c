@@ -28,9 +28,11 @@ static int fail_role(const struct fur_heap *heap, const char *function)
 
 static int fail_no_follower(const struct fur_heap *heap, const char *function)
 {
-	return fur_fail(FUR_EINVAL,
-	        "%s: %s: the heap is a standby, and nothing follows: call fur_follow() first",
-	        heap_path(&heap->file), function);
+	return fur_fail(FUR_EINVAL, "%s: %s: %s", heap_path(&heap->file), function,
+	        ship_was_promoted(&heap->durability)
+	                ? "the heap has become a primary since it was opened: close it, and open "
+	                  "it again"
+	                : "the heap is a standby, and nothing follows: call fur_follow() first");
 }
 
 static int fail_nested(const char *function)

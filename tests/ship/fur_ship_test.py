@@ -360,6 +360,7 @@ def fenced(place):
     status = heap.status()
     assert "not open, was not closed\nanother node writes the stream" in status, status
     refused("fur-standby HEAP: another node", ship, "--detach", heap.path)
+    assert "has taken its place, with fur-standby" in run(replayer, "--status", heap.path)
     # Again, with the heap as it is now: not closed.
     refused("this heap is fenced", ship, heap.path, status=FENCED, lines=2)
     # What has returned is in the log.
@@ -462,7 +463,7 @@ def shown_by_tools(place):
     if not tools:
         print("skipped: no tools in this build")
         return
-    info, stat, check, _, resize = tools
+    info, stat, check, copy, resize = tools
     heap = Heap(place, "shown")
 
     def of_info():
@@ -476,8 +477,11 @@ def shown_by_tools(place):
     said = json.loads(run(info, heap.standby, "--json"))["shipping"]
     assert (said["role"], said["node"]) == ("standby", heap.node), said
     assert "sound, closed, a primary" in run(check, heap.path)
-    for path, role in ((heap.path, "primary"), (heap.standby, "standby")):
-        refused(f"the heap is a {role}, and its place", resize, path, "--ring-slots", "2048")
+    for path, remedy in (
+        (heap.path, "give it a new log, with fur-ship --init"),
+        (heap.standby, "resize that one, and make this one again"),
+    ):
+        refused(remedy, resize, path, "--ring-slots", "2048")
     assert of_stat()["shipper"] is False and "unacked" not in of_stat(), of_stat()
 
     daemon = heap.shipper()
@@ -507,6 +511,7 @@ def shown_by_tools(place):
     program.kill()
     assert "needs recovery, which fur-ship does" in run(info, heap.path)
     refused("recover it with fur-ship", check, heap.path, "--forget-from", "9")
+    refused("recover it first, with fur-ship", copy, heap.path, heap.path + "-copy-3")
     daemon = heap.shipper()
     last = heap.shown_closed()
     assert heap.followed() == last

@@ -237,6 +237,7 @@ def by_hand(place):
     assert "promoted" in run(standby, "--promote", path)
     said, _ = keeper.end(PROMOTED)
     assert "asked to take over" in said and "start the program that updates it" in said, said
+    assert "open it again" not in said, said  # that is for programs
     assert role(path) == "primary"
     refused("the heap is a primary already", standby, "--promote", path)
     heap.shipper.end(FENCED)

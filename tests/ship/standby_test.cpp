@@ -590,6 +590,9 @@ TEST_F(Standby, TakesOver_WithAllThatWasAcknowledged)
 		EXPECT_EQ(fur_wait_token(heap.get(), &newest, 0), FUR_ELOST);
 		EXPECT_EQ(role_of(standby()), +MEDIA_PRIMARY);
 	}
+	const fur_token later = {5, 1};
+	EXPECT_EQ(fur_wait_token(heap.get(), &later, 0), FUR_EINVAL);
+	EXPECT_NE(strstr(fur_errormsg(), "close it, and open it again"), nullptr) << fur_errormsg();
 	heap.close();
 	at_primary(standby(), [&](fur::Heap &primary, fur::Thread &self) {
 		EXPECT_EQ(count_updates(self), n);
