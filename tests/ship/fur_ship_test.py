@@ -477,11 +477,8 @@ def shown_by_tools(place):
     said = json.loads(run(info, heap.standby, "--json"))["shipping"]
     assert (said["role"], said["node"]) == ("standby", heap.node), said
     assert "sound, closed, a primary" in run(check, heap.path)
-    for path, remedy in (
-        (heap.path, "give it a new log, with fur-ship --init"),
-        (heap.standby, "resize that one, and make this one again"),
-    ):
-        refused(remedy, resize, path, "--ring-slots", "2048")
+    refused("give it a new log, with fur-ship --init", resize, heap.path, "--ring-slots=2048")
+    refused("resize that one, and make this one", resize, heap.standby, "--ring-slots=2048")
     assert of_stat()["shipper"] is False and "unacked" not in of_stat(), of_stat()
 
     daemon = heap.shipper()
