@@ -299,7 +299,8 @@ std::string explain_following(const json &i)
 	if (s["follows"] == false)
 		return i["used_by"]["worker"] == true ? "; its process does not follow"
 		                                      : "; nothing follows: start fur-standby";
-	std::string text = s["unread"].is_null() ? "; follows, and cannot reach the log"
+	std::string text = s["unread"].is_null() ? "; follows, and does not know where the log "
+	                                           "ends: see what fur-standby says"
 	                                         : "; follows, " + number(s["unread"]) +
 	                                                   " messages behind the end of the log";
 	char heard[64] = "";

@@ -200,7 +200,8 @@ static void print_following(const struct arguments *a, const struct ship_status 
 	else if (!at->follows)
 		printf("process %" PRIu64 " does not follow\n", s->worker_pid);
 	else if (at->unread == UINT64_MAX)
-		printf("follows, and cannot reach the log\n");
+		printf("follows, and does not know where the log ends: see what fur-standby "
+		       "says\n");
 	else
 		printf("follows, %" PRIu64 " messages behind the end of the log\n", at->unread);
 	if (at->follows && at->heard_ns)
@@ -349,8 +350,8 @@ int main(int argc, char **argv)
 	        "program uses the heap.  When the program has died, fur-ship recovers the heap, "
 	        "together with the log, and waits for the next program.  SIGTERM and SIGINT end "
 	        "fur-ship.\v"
-	        "Exit status: 0 done, 1 the heap or its log is damaged, missing or in use, 2 wrong "
-	        "usage, 3 another node writes the stream.",
+	        "Exit status: 0 done, 1 the heap or its log is damaged, missing or in use, or a "
+	        "setting is wrong, 2 wrong usage, 3 another node writes the stream.",
 	        NULL, NULL, NULL};
 	struct arguments a = {.beat_ms = BEAT_MS};
 	open_standard_files();

@@ -5,7 +5,7 @@
 #ifndef FUR_SHIP_STATUS_H
 #define FUR_SHIP_STATUS_H
 
-#include "media/standby.h"
+#include "media/applied.h"
 #include <fur.h>
 #include <stdbool.h>
 

@@ -11,7 +11,7 @@
  */
 #include "api/heap.h"
 #include "base/error.h"
-#include "media/standby.h"
+#include "media/applied.h"
 #include "ship/batch.h"
 #include "ship/drive.h"
 #include "update/update.h"

@@ -18,13 +18,13 @@
  * fur_heap.standby.mutex protects what the thread shares with its callers: the state, and the
  * question whether to take over.
  */
-#include "media/standby.h"
 #include "api/heap.h"
 #include "base/error.h"
 #include "base/event.h"
 #include "base/remedy.h"
 #include "base/struct.h"
 #include "base/thread.h"
+#include "media/applied.h"
 #include "ship/engine_open.h"
 #include "ship/promote.h"
 

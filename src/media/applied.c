@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * standby.c - see standby.h.
+ * applied.c - see applied.h.
  */
-#include "media/standby.h"
+#include "media/applied.h"
 
 bool media_header_further(const struct heap_header *header, const struct media_ship *page)
 {

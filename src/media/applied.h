@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * standby.h - how far a standby is, as its file tells those who look at it from outside.
+ * applied.h - how far a standby is, as its file tells those who look at it from outside.
  */
-#ifndef FUR_MEDIA_STANDBY_H
-#define FUR_MEDIA_STANDBY_H
+#ifndef FUR_MEDIA_APPLIED_H
+#define FUR_MEDIA_APPLIED_H
 
 #include "media/control_region.h"
 #include "media/heap_layout.h"
@@ -28,4 +28,4 @@ struct media_standby {
 void media_standby_read(const struct control *control, const struct heap_header *header,
         const struct media_ship *page, bool opened, struct media_standby *standby);
 
-#endif /* FUR_MEDIA_STANDBY_H */
+#endif /* FUR_MEDIA_APPLIED_H */
