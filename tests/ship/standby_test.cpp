@@ -135,7 +135,7 @@ class Follows
 {
 public:
 	explicit Follows(fur::Heap &heap, uint32_t patience_ms = LONG_MS)
-	    : options_({sizeof options_, nullptr, count, reports_, patience_ms}),
+	    : options_({sizeof options_, nullptr, take_report, this, patience_ms}),
 	      f_(heap, &options_)
 	{
 	}
@@ -143,6 +143,11 @@ public:
 	int reports(fur_log_level level) const
 	{
 		return reports_[level];
+	}
+	/* Was it so when it had promoted the heap that it followed no longer? */
+	bool ended() const
+	{
+		return ended_;
 	}
 	operator fur_follower *() const
 	{
@@ -161,11 +166,16 @@ public:
 	}
 
 private:
-	static void count(fur_log_level level, const char *, void *reports)
+	/* The follower's thread calls it, before fur_take_over() returns. */
+	static void take_report(fur_log_level level, const char *message, void *self)
 	{
-		static_cast<std::atomic<int> *>(reports)[level]++;
+		auto *const f = static_cast<Follows *>(self);
+		f->reports_[level]++;
+		if (strstr(message, "a primary now"))
+			f->ended_ = !f->state().follows;
 	}
 	std::atomic<int> reports_[3] = {};
+	std::atomic<bool> ended_ = false;
 	fur_follow_options options_;
 	fur::Follower f_;
 };
@@ -576,6 +586,7 @@ TEST_F(Standby, TakesOver_WithAllThatWasAcknowledged)
 		const fur_follow_state after = follows.state();
 		EXPECT_TRUE(after.promoted);
 		EXPECT_FALSE(after.follows);
+		EXPECT_TRUE(follows.ended());
 		EXPECT_EQ(fur_take_over(follows, 0), FUR_EINVAL);
 		fur_update *tx;
 		EXPECT_EQ(fur_begin_update(self, &tx), FUR_EREADONLY);
