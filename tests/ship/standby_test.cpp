@@ -585,8 +585,7 @@ TEST_F(Standby, TakesOver_WithAllThatWasAcknowledged)
 		ASSERT_EQ(fur_take_over(follows, 0), 0) << fur_errormsg();
 		const fur_follow_state after = follows.state();
 		EXPECT_TRUE(after.promoted);
-		EXPECT_FALSE(after.follows);
-		EXPECT_TRUE(follows.ended());
+		EXPECT_TRUE(!after.follows && follows.ended());
 		EXPECT_EQ(fur_take_over(follows, 0), FUR_EINVAL);
 		fur_update *tx;
 		EXPECT_EQ(fur_begin_update(self, &tx), FUR_EREADONLY);
