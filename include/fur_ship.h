@@ -43,8 +43,9 @@ struct fur_follow_options {
 
 /* fur_follow - start a thread of libfur that follows the log whose name the standby has, from where
  * the heap is.  `options` may be NULL: all defaults.  The thread registers with the heap.
- * It tries again while the log cannot be reached, memory or the disk is short.  It ends when the
- * log is not what it was (FUR_ECORRUPT), has frames of a newer libfur (FUR_EVERSION), or an update
+ * It tries again while the log cannot be reached, is not there, or refuses this client, and while
+ * memory or the disk is short.  It ends when a setting is wrong (FUR_EINVAL), when the log is not
+ * what it was (FUR_ECORRUPT), has frames of a newer libfur (FUR_EVERSION), or an update
  * that the standby's logs are too short for (FUR_ETOOBIG); when another thread follows for this
  * heap (FUR_EBUSY); and when the heap has failed.  fur_get_follow_state() tells.
  * Durable: each update before readers can find it, together with how far the heap is.  So after a

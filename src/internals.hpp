@@ -28,6 +28,7 @@ extern "C" {
 #include "file/heap_file.h"
 #include "htm/htm.h"
 #include "htm/policy.h"
+#include "media/applied.h"
 #include "media/heap_layout.h"
 #include "media/ship_page.h"
 #include "pm/pm.h"

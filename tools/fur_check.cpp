@@ -126,8 +126,10 @@ void refuse_needless(const std::string &path, const Report &r, uint64_t from)
 {
 	std::optional<uint64_t> first = r.first_to_forget();
 	if (r.role == "primary")
-		throw Refused(path + ": its shipping log may have these updates: recover it with "
-		                     "fur-ship, which takes them from there");
+		throw Refused(path +
+		              ": its shipping log may have these updates: recover it with "
+		              "fur-ship, which takes them from there, or with fur-standby, if "
+		              "another node has taken its place");
 	if (r.half_done)
 		throw Refused(path +
 		              ": no update can be given up, because the heap already holds a "

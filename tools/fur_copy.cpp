@@ -27,9 +27,13 @@ int copy_closed(durability &d, const heap_file &file, const char *to, Page &page
 	if (int error = heap_lock_file(file.fd, HEAP_LOCK_WORKER))
 		return error;
 	if (file.super->state != MEDIA_CLOSED)
-		return fur_fail(FUR_EBUSY, "the heap was not closed: recover it first, with "
-		                           "fur-replayer --once, or with fur-ship if its "
-		                           "updates are shipped; there is no copy");
+		return fur_fail(FUR_EBUSY,
+		        "the heap was not closed: recover it first, with %s; there is no copy",
+		        !d.ship.on ? "fur-replayer --once"
+		        : arch_load32(&d.control->ship.state) == CONTROL_FENCED
+		                ? "fur-standby, which lets it follow the node that has taken its "
+		                  "place"
+		                : "fur-ship, together with its shipping log");
 	return back_up(d, file, to, page);
 }
 

@@ -23,6 +23,7 @@ enum { EXIT_BAD_DATA = 1 };
 struct State {
 	const char *name, *marked;
 	bool live, worker, replayer, shipper;
+	bool fenced; /* of a primary: another node has taken over, as far as it is known here */
 	uint64_t worker_pid, replayer_pid, shipper_pid; /* from the control region; 0: not known */
 };
 
@@ -44,6 +45,7 @@ State state_of(const HeapView &heap)
 		s.worker_pid = s.worker ? c->worker_pid : 0;
 		s.replayer_pid = s.replayer ? c->replayer_pid : 0;
 		s.shipper_pid = s.shipper ? c->ship.shipper_pid : 0;
+		s.fenced = arch_load32(&c->ship.state) == CONTROL_FENCED;
 	}
 	s.name = s.live ? "in use" : word == MEDIA_CLOSED ? "closed" : "needs recovery";
 	return s;
@@ -153,8 +155,26 @@ json bulk_json(const HeapView &heap)
 	return heap.super()->version >= 2 && block ? json(block) : json();
 }
 
-/* The heap's role, and its position in the log as the ship page has it; null without a role. */
-json shipping_json(const HeapView &heap)
+/* How many seconds ago. */
+double seconds_since(uint64_t ns)
+{
+	return static_cast<double>(arch_now_ns() - ns) * 1e-9;
+}
+
+/* Of a standby: what it has applied, and how far it lies behind the log's end. */
+json following_json(const media_standby &s)
+{
+	const bool begins = s.offset == UINT64_MAX;
+	return {{"term", s.term}, {"lineage", s.lineage}, {"frame", s.frame},
+	        {"offset", begins ? json() : json(s.offset)}, {"durts", s.durts},
+	        {"follows", s.follows},
+	        {"unread", s.follows && s.unread != UINT64_MAX ? json(s.unread) : json()},
+	        {"heard_s", s.follows && s.heard_ns ? json(seconds_since(s.heard_ns)) : json()}};
+}
+
+/* The heap's role; its position in the log as the ship page has it, or as it is applied; null
+ * without a role. */
+json shipping_json(const HeapView &heap, const State &state)
 {
 	const std::optional<media_ship> page = heap.ship_page();
 	if (!page)
@@ -162,10 +182,15 @@ json shipping_json(const HeapView &heap)
 	if (page->role == MEDIA_NO_ROLE)
 		return {};
 	const bool begins = page->offset == UINT64_MAX;
-	return {{"role", tools::role_text(page->role)}, {"node", tools::node_text(page->node)},
+	json j = {{"role", tools::role_text(page->role)}, {"node", tools::node_text(page->node)},
 	        {"log", page->log}, {"term", page->term}, {"lineage", page->lineage},
 	        {"frame", page->frame}, {"offset", begins ? json() : json(page->offset)},
 	        {"durts", page->durts}};
+	if (page->role == MEDIA_STANDBY)
+		j.update(following_json(heap.standby(*page, state.worker)));
+	else
+		j["fenced"] = state.fenced;
+	return j;
 }
 
 json heap_json(const HeapView &heap)
@@ -183,7 +208,7 @@ json heap_json(const HeapView &heap)
 	all["ring"] = ring_json(heap, ring);
 	all["logs"] = logs_json(heap, ring);
 	all["bulk_block"] = bulk_json(heap);
-	all["shipping"] = shipping_json(heap);
+	all["shipping"] = shipping_json(heap, state);
 	all["allocator"] = allocator_json(heap, state, ring);
 	return all;
 }
@@ -201,7 +226,11 @@ std::string explain_state(const json &i)
 		return "closed";
 	if (i["state"] == "needs recovery" && !i["shipping"].is_null() &&
 	        i["shipping"]["role"] == "primary")
-		return "needs recovery, which fur-ship does, together with the shipping log";
+		return i["shipping"]["fenced"] == true ? "not closed; fur-standby lets it follow "
+		                                         "the node that has taken its "
+		                                         "place"
+		                                       : "needs recovery, which fur-ship does, "
+		                                         "together with the shipping log";
 	if (i["state"] == "needs recovery")
 		return i["marked"] == "open"
 		               ? "needs recovery: it was not closed, and no process has it open"
@@ -264,6 +293,23 @@ std::string explain_bulk(const json &i)
 	                         ": the next program that opens the heap frees it";
 }
 
+std::string explain_following(const json &i)
+{
+	const json &s = i["shipping"];
+	if (s["follows"] == false)
+		return i["used_by"]["worker"] == true ? "; its process does not follow"
+		                                      : "; nothing follows: start fur-standby";
+	std::string text = s["unread"].is_null() ? "; follows, and does not know where the log "
+	                                           "ends: see what fur-standby says"
+	                                         : "; follows, " + number(s["unread"]) +
+	                                                   " messages behind the end of the log";
+	char heard[64] = "";
+	if (!s["heard_s"].is_null())
+		snprintf(heard, sizeof heard, ", read the newest frame %.1f s ago",
+		        s["heard_s"].get<double>());
+	return text + heard;
+}
+
 std::string explain_shipping(const json &i)
 {
 	const json &s = i["shipping"];
@@ -277,6 +323,10 @@ std::string explain_shipping(const json &i)
 	                                                    number(s["frame"]) + " at offset " +
 	                                                    number(s["offset"]) + ", durTS " +
 	                                                    number(s["durts"]));
+	if (s["role"] == "standby")
+		return text + explain_following(i);
+	if (s["role"] == "primary" && s["fenced"] == true)
+		text += "; fenced: another node writes the stream";
 	if (i["used_by"]["shipper"] == true)
 		return text + "; shipped by process " + number(i["used_by"]["shipper_pid"]);
 	return s["role"] == "primary" ? text + "; no fur-ship" : text;

@@ -132,10 +132,14 @@ int check_role(const heap_file &file)
 	const int error = heap_read_ship_page(&file.geometry, file.super, &page);
 	if (error || page.role == MEDIA_NO_ROLE)
 		return error;
+	if (page.role == MEDIA_STANDBY)
+		return fur_fail(FUR_EINVAL,
+		        "the heap is a standby, and has the sizes of its primary: resize that one, "
+		        "and make this one again, with fur-copy --for-standby");
 	return fur_fail(FUR_EINVAL,
-	        "the heap is a %s, and its place in the log is this file's: take its role away "
-	        "first, with fur-ship --detach",
-	        page.role == MEDIA_PRIMARY ? "primary" : "standby");
+	        "the heap is a primary, and its place in the log is this file's: take its role "
+	        "away first, with fur-ship --detach; then give it a new log, with fur-ship --init, "
+	        "and make its standbys again, with fur-copy --for-standby");
 }
 
 /* Refuse a heap that is in use, was not closed, or is damaged. */

@@ -61,6 +61,13 @@ const char HEADER[] = "state           replayer  updates/s  replayed/s        la
 
 /* Of a primary. */
 const char SHIPPING_HEADER[] = "  shipper    unacked";
+/* Of a standby. */
+const char FOLLOWING_HEADER[] = "  follows     unread    heard";
+
+const char *header_of_role(const Sample &s)
+{
+	return s.primary ? SHIPPING_HEADER : s.follower ? FOLLOWING_HEADER : "";
+}
 
 std::string shown(bool known, const char *format, double value)
 {
@@ -68,6 +75,12 @@ std::string shown(bool known, const char *format, double value)
 	if (known)
 		snprintf(text, sizeof text, format, value);
 	return text;
+}
+
+/* A follower that cannot reach the log does not know how much of it it has not read. */
+bool knows_unread(const Sample &s)
+{
+	return s.standby.follows && s.standby.unread != UINT64_MAX;
 }
 
 std::string text_line(const Sample &s, const Rates &r)
@@ -86,9 +99,14 @@ std::string text_line(const Sample &s, const Rates &r)
 	        shown(s.worker, "%.1f",
 	                percent(s.fullest_log_bytes, std::max<uint64_t>(s.log_bytes, 1)))
 	                .c_str());
-	if (!s.primary)
-		return text;
 	char more[64];
+	if (s.follower)
+		snprintf(more, sizeof more, " %8s %10s %8s", s.standby.follows ? "yes" : "no",
+		        shown(knows_unread(s), "%.0f", static_cast<double>(s.standby.unread))
+		                .c_str(),
+		        shown(s.heard >= 0, "%.1f", s.heard).c_str());
+	if (!s.primary)
+		return s.follower ? std::string(text) + more : text;
 	snprintf(more, sizeof more, " %8s %10s",
 	        s.fenced    ? "fenced"
 	        : s.shipper ? "yes"
@@ -98,6 +116,20 @@ std::string text_line(const Sample &s, const Rates &r)
 }
 
 /* ------------------------------------------------------------------------ JSON */
+
+json following_json(const Sample &s)
+{
+	const media_standby &f = s.standby;
+	json j = {{"follows", f.follows}, {"term", f.term}, {"lineage", f.lineage},
+	        {"frame", f.frame}, {"durts", f.durts}};
+	if (f.offset != UINT64_MAX)
+		j["offset"] = f.offset;
+	if (knows_unread(s))
+		j["unread"] = f.unread;
+	if (s.heard >= 0)
+		j["heard_s"] = s.heard;
+	return j;
+}
 
 json sample_json(const std::string &path, const Sample &s, const Rates &r)
 {
@@ -122,6 +154,8 @@ json sample_json(const std::string &path, const Sample &s, const Rates &r)
 	if (s.primary && s.worker)
 		j.update({{"fenced", s.fenced}, {"term", s.term}, {"lineage", s.lineage},
 		        {"acked", s.acked}, {"unacked", s.unacked}});
+	if (s.follower)
+		j.update(following_json(s));
 	if (r.known)
 		j.update({{"updates_per_s", r.updates}, {"replays_per_s", r.replays},
 		        {"replayed_per_s", r.replayed}});
@@ -141,13 +175,42 @@ std::string label_of(const std::string &path)
 	return text;
 }
 
+std::string metric(const std::string &path, const char *name, const char *type,
+        const std::string &value, const char *help)
+{
+	return std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + type + "\n" +
+	       name + "{heap=\"" + label_of(path) + "\"} " + value + "\n";
+}
+
+/* Of a standby. */
+std::string following_exposition(const std::string &path, const Sample &s)
+{
+	const media_standby &f = s.standby;
+	std::string out;
+	auto add = [&](const char *name, const std::string &value, const char *help) {
+		out += metric(path, name, "gauge", value, help);
+	};
+	add("fur_follow_up", std::to_string(f.follows), "1 while the standby follows.");
+	add("fur_follow_term", std::to_string(f.term), "The term of what is applied.");
+	add("fur_follow_durts", std::to_string(f.durts),
+	        "The newest update that is applied, as the primary counts.");
+	if (f.offset != UINT64_MAX)
+		add("fur_follow_offset", std::to_string(f.offset),
+		        "Where in the log the newest frame that is applied is.");
+	if (knows_unread(s))
+		add("fur_follow_unread_messages", std::to_string(f.unread),
+		        "Messages of the log that are not read.");
+	if (s.heard >= 0)
+		add("fur_follow_heard_seconds", std::to_string(s.heard),
+		        "How long ago the newest frame was read.");
+	return out;
+}
+
 std::string exposition(const std::string &path, const Sample &s)
 {
 	std::string out;
 	auto add = [&](const char *name, const char *type, uint64_t value, const char *help) {
-		out += std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " +
-		       type + "\n" + name + "{heap=\"" + label_of(path) + "\"} " +
-		       std::to_string(value) + "\n";
+		out += metric(path, name, type, std::to_string(value), help);
 	};
 	add("fur_heap_up", "gauge", s.there, "1 if the heap file exists.");
 	if (!s.there)
@@ -165,6 +228,8 @@ std::string exposition(const std::string &path, const Sample &s)
 	        "Updates that fur-stat has seen since it started.");
 	if (s.primary)
 		add("fur_ship_up", "gauge", s.shipper, "1 while a fur-ship serves the heap.");
+	if (s.follower)
+		out += following_exposition(path, s);
 	if (!s.worker)
 		return out;
 	if (s.primary) {
@@ -289,7 +354,7 @@ void report(const Options &o, const Sample &s, const Rates &r, uint64_t line)
 		print(sample_json(o.path, s, r).dump() + "\n");
 	} else {
 		if (line % LINES_PER_HEADER == 0)
-			print(std::string(HEADER) + (s.primary ? SHIPPING_HEADER : "") + "\n");
+			print(std::string(HEADER) + header_of_role(s) + "\n");
 		print(text_line(s, r) + "\n");
 	}
 }

@@ -118,6 +118,17 @@ bool HeapView::used_by_shipper() const
 	return locked(HEAP_LOCK_SHIP);
 }
 
+media_standby HeapView::standby(const media_ship &page, bool opened) const
+{
+	const media_file f = file();
+	media_standby s;
+	media_standby_read(
+	        reinterpret_cast<const control *>(media_at(&f, geometry_.control_offset)),
+	        reinterpret_cast<const heap_header *>(media_at(&f, geometry_.heap_offset)), &page,
+	        opened, &s);
+	return s;
+}
+
 std::optional<media_ship> HeapView::ship_page() const
 {
 	media_ship page;

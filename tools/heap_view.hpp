@@ -89,6 +89,9 @@ public:
 	/* The ship page, all zero in a heap without one; nothing if it is damaged. */
 	std::optional<media_ship> ship_page() const;
 
+	/* How far a standby is.  `page` is its ship page; `opened`: a process has it open. */
+	media_standby standby(const media_ship &page, bool opened) const;
+
 	/* The tail of the log.  Throws Refused if it is damaged. */
 	uint64_t tail() const;
 

@@ -10,6 +10,7 @@
 #include <ctime>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace tools
 {
@@ -148,14 +149,30 @@ void HeapWatch::look_at_logs(Sample &s) const
 	}
 }
 
+/* The header is not mapped here. */
+void HeapWatch::look_at_standby(Sample &s, const media_ship &page) const
+{
+	const Mapping &m = *mapping_;
+	heap_header header{};
+	if (pread(m.view.fd, &header, sizeof header,
+	            static_cast<off_t>(m.file.super->heap_offset)) != sizeof header)
+		header = {};
+	media_standby_read(m.control, &header, &page, s.worker, &s.standby);
+	if (s.standby.follows && s.standby.heard_ns)
+		s.heard = static_cast<double>(arch_now_ns() - s.standby.heard_ns) * 1e-9;
+}
+
 /* A damaged page is fur-check's to report. */
 void HeapWatch::look_at_shipping(Sample &s) const
 {
 	const Mapping &m = *mapping_;
 	const control_ship &c = m.control->ship;
 	media_ship page;
-	s.primary = media_ship_read(m.file.super, m.file.words, &page) == 0 &&
-	            page.role == MEDIA_PRIMARY;
+	const bool sound = media_ship_read(m.file.super, m.file.words, &page) == 0;
+	s.primary = sound && page.role == MEDIA_PRIMARY;
+	s.follower = sound && page.role == MEDIA_STANDBY;
+	if (s.follower)
+		look_at_standby(s, page);
 	if (!s.primary)
 		return;
 	s.shipper = m.view.used_by_shipper();

@@ -39,6 +39,10 @@ struct Sample {
 	 * not acknowledged */
 	bool primary = false, shipper = false, fenced = false;
 	uint64_t shipper_pid = 0, term = 0, lineage = 0, acked = 0, unacked = 0;
+	/* Of a standby */
+	bool follower = false;
+	media_standby standby{};
+	double heard = -1; /* how many seconds ago the newest frame was read; below 0: not known */
 };
 
 class HeapWatch
@@ -61,6 +65,7 @@ private:
 	void look_at_markers(Sample &s);
 	void look_at_logs(Sample &s) const;
 	void look_at_shipping(Sample &s) const;
+	void look_at_standby(Sample &s, const media_ship &page) const;
 	bool restarted(const Sample &s) const;
 
 	const std::string path_;

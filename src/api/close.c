@@ -47,14 +47,20 @@ static int replay_rest(struct durability *d)
 	return error;
 }
 
-/* The thread's message, which tells the cause, becomes a part of the new one. */
-static void say_not_replayed(int error)
+/* The thread's message, which tells the cause, becomes a part of the new one.  libfur does not
+ * recover a heap that is shipped (INV-SH4). */
+static void say_not_replayed(const struct durability *d, int error)
 {
 	char cause[512];
 	snprintf(cause, sizeof cause, "%s", fur_errormsg());
 	fur_fail(error,
-	        "the heap could not be brought up to date, and its log is kept: "
-	        "open it again, which replays the log; the cause: %s",
+	        "the heap could not be brought up to date, and its log is kept: %s; the cause: %s",
+	        error == FUR_EFENCED ? "fur-standby HEAP puts what the shipping log lacks into "
+	                               "HEAP.lost, and lets the heap follow"
+	        : d->ship.on         ? "fur-ship HEAP recovers it, together with the shipping log"
+	        : d->ship.follows
+	                ? "start fur-standby again, or open it again, which replays the log"
+	                : "open it again, which replays the log",
 	        cause);
 }
 
@@ -72,7 +78,7 @@ static int close_heap(struct fur_heap *heap)
 	if (!engine_forked(&heap->engine))
 		error = replay_rest(&heap->durability);
 	if (error)
-		say_not_replayed(error);
+		say_not_replayed(&heap->durability, error);
 	log_events(heap);
 	heap_take_apart(heap);
 	return error;

@@ -69,7 +69,10 @@ void log_events(struct fur_heap *heap)
 		        "unlock them, and open the heap again");
 	if (events & EVENT_FAILED)
 		write_line(heap, FUR_LOG_ERROR,
-		        "the heap has failed: close it and open it again; the cause: %s", d->cause);
+		        arch_load(&d->failed) == (uint64_t)FUR_EFENCED
+		                ? "the heap has failed: %s"
+		                : "the heap has failed: close it and open it again; the cause: %s",
+		        d->cause);
 	/* The callback may have forked.  The C library runs no handlers for a child of _Fork() or
 	 * clone(), and in fur_close() the handlers do not find the heap: it is off the list. */
 	if (heap->owner != getpid())

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/event.h"
 #include "base/probe.h"
+#include "media/ship_page.h"
 
 /* ------------------------------------------------------------------- waits */
 
@@ -30,7 +31,8 @@ int ship_check_fence(struct durability *d)
 		return 0;
 	const int error = fur_fail(FUR_EFENCED,
 	        "another heap has taken this one's place in the shipping log, and has not what "
-	        "this one could not ship: close it, and let it follow the other one");
+	        "this one could not ship: close this heap, and let it follow the other one, with "
+	        "fur-standby");
 	durability_fail(d, error);
 	return error;
 }
@@ -43,12 +45,12 @@ int ship_wait_on(struct durability *d, struct ship_patience *p)
 	return now < p->until ? 0 : FUR_EBEHIND;
 }
 
-static int fail_behind(const struct durability *d)
+int ship_fail_behind(const struct durability *d)
 {
 	if (arch_load32(&d->control->ship.state) == CONTROL_SHIPS_NOT)
 		return fur_fail(FUR_EBEHIND,
 		        "the heap's updates are shipped, and no process ships them: start "
-		        "fur-ship, and try again");
+		        "fur-ship, which tells if another heap has taken over, and try again");
 	if (arch_load32(&d->control->ship.state) == CONTROL_HANDS_OVER)
 		return fur_fail(FUR_EBEHIND,
 		        "the heap is being handed over to another node: try again, there or here");
@@ -62,7 +64,7 @@ int ship_hopes(struct durability *d, struct ship_patience *p)
 	const int error = ship_check_fence(d);
 	if (error)
 		return error;
-	return ship_wait_on(d, p) ? fail_behind(d) : 0;
+	return ship_wait_on(d, p) ? ship_fail_behind(d) : 0;
 }
 
 void ship_call_shipper(struct durability *d)
@@ -83,6 +85,13 @@ void ship_call_shipper(struct durability *d)
 		arch_store32(&c->asleep, 0);
 		event_wake_all_shared(&c->calls);
 	}
+}
+
+bool ship_was_promoted(const struct durability *d)
+{
+	struct media_ship page;
+	return d->ship.follows && media_ship_read(d->super, d->words, &page) == 0 &&
+	       page.role == MEDIA_PRIMARY;
 }
 
 /* ----------------------------------------------------------------- the shipper */
@@ -167,7 +176,7 @@ int ship_newest(const struct durability *d, uint64_t *lineage, uint64_t *durts)
 	/* Acquire: orders this load before those below, and pairs with the release in
 	 * change_state(). */
 	if (arch_load32_acquire(&c->state) == CONTROL_SHIPS_NOT)
-		return fail_behind(d);
+		return ship_fail_behind(d);
 	*lineage = arch_load(&c->lineage);
 	/* No slot from `acked` on is used again (INV-SH1), and `acked` is loaded before each.  What
 	 * has no marker yet is not durable, and the caller does not mean it

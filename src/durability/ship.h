@@ -76,6 +76,13 @@ FUR_MUST_USE static inline int ship_replay(
 /* ship_patience() without a look at the fence, and without a message.  Errors: FUR_EBEHIND. */
 FUR_MUST_USE int ship_wait_on(struct durability *d, struct ship_patience *p);
 
+/* Set the message for a heap that waits in vain for its log: why, and what helps.
+ * Returns FUR_EBEHIND. */
+int ship_fail_behind(const struct durability *d);
+
+/* Has the heap become a primary since it was opened as a standby (fur_take_over())? */
+bool ship_was_promoted(const struct durability *d);
+
 /* ship_admit - may an update of this thread begin (INV-SH5, INV-SH21)?  Waits until it may.  Never
  * inside a hardware transaction, nor with the turn.
  * Errors:  FUR_EREADONLY: the heap is a standby; FUR_EBEHIND, FUR_EFENCED; those of

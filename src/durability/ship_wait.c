@@ -18,8 +18,12 @@ static bool has_room(const struct durability *d, uint32_t thread)
 	               ring_replayed(d, log->durts)); /* as in redo_make_room() */
 }
 
-static int fail_standby(void)
+static int fail_standby(const struct durability *d)
 {
+	if (ship_was_promoted(d))
+		return fur_fail(FUR_EREADONLY,
+		        "the heap has become a primary since it was opened, and updates begin when "
+		        "it is opened as one: close it, and open it again");
 	return fur_fail(FUR_EREADONLY,
 	        "the heap is a standby, which only the updates of its primary change: read from "
 	        "it, and update the primary, or make this heap the primary first");
@@ -38,7 +42,7 @@ int ship_admit_slowly(struct durability *d, uint32_t thread)
 {
 	struct ship_patience p = {0};
 	struct arch_backoff backoff = {0};
-	int error = d->ship.follows ? fail_standby() : 0;
+	int error = d->ship.follows ? fail_standby(d) : 0;
 	while (!error && !ship_admits(d, thread)) {
 		error = ship_patience(d, &p);
 		/* It rests if nothing is acknowledged.  Without a shipper we may have nothing to
@@ -70,7 +74,9 @@ int ship_wait(struct durability *d, uint64_t durts)
 		if (!error && ship_wait_on(d, &p))
 			error = fur_fail(FUR_EINDOUBT,
 			        "the shipping log has not acknowledged what this transaction has "
-			        "stored or read: it is durable here, and a fail-over may lose it");
+			        "stored or read: it is durable here, and a fail-over may lose it: "
+			        "see whether fur-ship runs and reaches the log; fur_sync() waits "
+			        "for it again");
 		if (!error)
 			event_wait_shared(&c->moved, ticket, SHIP_REST_NS);
 	}

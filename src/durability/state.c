@@ -47,6 +47,10 @@ int durability_say_failed(const struct durability *d, const char *news)
 	/* Acquire pairs with the release above.  While another thread still writes the text, use
 	 * the text of the error code instead. */
 	bool there = arch_load32_acquire(&d->cause_state) == CAUSE_THERE;
-	return fur_fail(error, "%s: close the heap and open it again; the cause: %s", news,
-	        there ? d->cause : fur_strerror(error));
+	const char *const cause = there ? d->cause : fur_strerror(error);
+	/* The cause says what helps: a heap that is opened again is fenced again. */
+	if (error == FUR_EFENCED)
+		return fur_fail(error, "%s: %s", news, cause);
+	return fur_fail(error, "%s: %sclose the heap and open it again; the cause: %s", news,
+	        d->ship.follows ? "start fur-standby again, or " : "", cause);
 }

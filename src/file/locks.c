@@ -102,13 +102,13 @@ static int fail_locked(int fd, enum heap_lock byte)
 		        who);
 	}
 	if (byte == HEAP_LOCK_REPLAYER)
-		return fur_fail(FUR_EBUSY,
-		        "a replayer serves this heap already: one is enough, stop that first");
+		return fur_fail(
+		        FUR_EBUSY, "a replayer serves this heap already: stop that one first");
 	if (byte == HEAP_LOCK_SHIP)
-		return fur_fail(FUR_EBUSY,
-		        "a fur-ship serves this heap already: one is enough, stop that first");
+		return fur_fail(
+		        FUR_EBUSY, "a fur-ship serves this heap already: stop that one first");
 	return fur_fail(FUR_EBUSY, "the heap is open in another process, or twice in this one: "
-	                           "close it there first");
+	                           "close it there, or end that process, first");
 }
 
 int heap_lock_file(int fd, enum heap_lock byte)

@@ -91,7 +91,7 @@ static const struct argp_option options[] = {
                 "when nothing was shipped for this long, tell the log that the writer lives; 0: "
                 "never; default 500",
                 0},
-        {"status", 's', NULL, 0, "show the heap's role, and how far it is shipped", 0},
+        {"status", 's', NULL, 0, "show the heap's role, and how far it is shipped, or follows", 0},
         {"handover", 'o', "NODE", 0,
                 "let the standby of this node take over, without losing an update, and exit", 0},
         {"detach", 'd', NULL, 0,
@@ -156,25 +156,57 @@ static void print_processes(const struct arguments *a, const struct ship_status 
 	if (s->worker_pid)
 		printf("open in process %" PRIu64 "\n", s->worker_pid);
 	else
-		printf("%s\n", s->closed ? "closed"
-		               : primary ? "not open, needs recovery, which fur-ship does"
-		                         : "not open, needs recovery");
+		printf("%s\n", s->closed   ? "closed"
+		               : s->fenced ? "not open, was not closed"
+		               : primary   ? "not open, needs recovery, which fur-ship does"
+		                           : "not open, needs recovery");
 	if (s->shipper_pid)
 		printf("shipped by process %" PRIu64 "\n", s->shipper_pid);
-	else if (primary)
+	if (s->fenced)
+		printf("another node writes the stream, and this heap is fenced: %slet the heap "
+		       "follow that node, with fur-standby %s\n",
+		        s->worker_pid ? "end its program, and " : "", a->heap);
+	else if (primary && !s->shipper_pid)
 		printf("no fur-ship: updates wait, and then fail: start fur-ship %s\n", a->heap);
 }
 
 static void print_shipping(const struct ship_status *s)
 {
 	static const char *const states[] = {"no update may begin: fur-ship has not begun",
-	        "updates may begin", "another node writes the stream: fenced",
-	        "no update may begin: the heap is being handed over"};
-	if (s->shipping < sizeof states / sizeof *states)
+	        "updates may begin", NULL, "no update may begin: the heap is being handed over"};
+	if (s->shipping < sizeof states / sizeof *states && states[s->shipping])
 		printf("%s\n", states[s->shipping]);
 	printf("term %" PRIu64 ", lineage %" PRIu64 "; acknowledged below durTS %" PRIu64
 	       "; %" PRIu64 " updates are not\n",
 	        s->term, s->lineage, s->acked, s->unacked);
+}
+
+static void print_position(
+        uint64_t term, uint64_t lineage, uint64_t frame, uint64_t offset, uint64_t durts)
+{
+	if (offset == UINT64_MAX)
+		printf("position: the beginning of the log\n");
+	else
+		printf("position: term %" PRIu64 ", lineage %" PRIu64 ", frame %" PRIu64
+		       " at offset %" PRIu64 ", durTS %" PRIu64 "\n",
+		        term, lineage, frame, offset, durts);
+}
+
+static void print_following(const struct arguments *a, const struct ship_status *s)
+{
+	const struct media_standby *at = &s->standby;
+	if (!s->worker_pid)
+		printf("nothing follows: start fur-standby %s\n", a->heap);
+	else if (!at->follows)
+		printf("process %" PRIu64 " does not follow\n", s->worker_pid);
+	else if (at->unread == UINT64_MAX)
+		printf("follows, and does not know where the log ends: see what fur-standby "
+		       "says\n");
+	else
+		printf("follows, %" PRIu64 " messages behind the end of the log\n", at->unread);
+	if (at->follows && at->heard_ns)
+		printf("read the newest frame %.1f s ago\n",
+		        (double)(arch_now_ns() - at->heard_ns) / 1e9);
 }
 
 static int print_status(const struct arguments *a, int fd)
@@ -186,15 +218,16 @@ static int print_status(const struct arguments *a, int fd)
 	printf("%s: %s\n", a->heap, role_name(s.page.role));
 	if (s.page.role != MEDIA_NO_ROLE) {
 		printf("node %016" PRIx64 ", log %s\n", s.page.node, s.page.log);
-		if (s.page.offset == UINT64_MAX)
-			printf("position: the beginning of the log\n");
+		const struct media_ship *p = &s.page;
+		const struct media_standby *at = &s.standby;
+		if (p->role == MEDIA_STANDBY)
+			print_position(at->term, at->lineage, at->frame, at->offset, at->durts);
 		else
-			printf("position: term %" PRIu64 ", lineage %" PRIu64 ", frame %" PRIu64
-			       " at offset %" PRIu64 ", durTS %" PRIu64 "\n",
-			        s.page.term, s.page.lineage, s.page.frame, s.page.offset,
-			        s.page.durts);
+			print_position(p->term, p->lineage, p->frame, p->offset, p->durts);
 	}
 	print_processes(a, &s);
+	if (s.page.role == MEDIA_STANDBY)
+		print_following(a, &s);
 	if (s.page.role == MEDIA_PRIMARY && s.worker_pid)
 		print_shipping(&s);
 	return EXIT_SUCCESS;
@@ -294,9 +327,12 @@ static int run_service(struct arguments *a, int fd)
 	if (error)
 		return fail_with(a->heap, error);
 	program_handle_signals(on_stop_signal);
-	say(a, "waiting for a program");
-	sd_notifyf(0, "READY=1");
-	error = service_run(&service);
+	error = service_look(&service);
+	if (!error) {
+		say(a, "waiting for a program");
+		sd_notifyf(0, "READY=1");
+		error = service_run(&service);
+	}
 	sd_notifyf(0, "STOPPING=1");
 	const int status = end_served(a, error);
 	/* From here on a signal must not reach the service. */
@@ -314,8 +350,8 @@ int main(int argc, char **argv)
 	        "program uses the heap.  When the program has died, fur-ship recovers the heap, "
 	        "together with the log, and waits for the next program.  SIGTERM and SIGINT end "
 	        "fur-ship.\v"
-	        "Exit status: 0 done, 1 the heap or its log is damaged, missing or in use, 2 wrong "
-	        "usage, 3 another node writes the stream.",
+	        "Exit status: 0 done, 1 the heap or its log is damaged, missing or in use, or a "
+	        "setting is wrong, 2 wrong usage, 3 another node writes the stream.",
 	        NULL, NULL, NULL};
 	struct arguments a = {.beat_ms = BEAT_MS};
 	open_standard_files();

@@ -36,6 +36,12 @@ static int take_file(int fd, const char *path, struct heap_file *file, struct me
 	return error;
 }
 
+static struct control *control_of(const struct heap_file *file)
+{
+	const struct media_file view = media_file_of(&file->geometry, file->super);
+	return (struct control *)(void *)media_at(&view, file->geometry.control_offset);
+}
+
 /* A file that was copied while a program opened the heap may say that it is closed. */
 static int check_closed(const struct heap_file *file)
 {
@@ -130,7 +136,11 @@ static int init_file(struct heap_file *file, const char *log, const char *const 
 		error = beginning(log, page);
 	if (!error)
 		error = open_new_log(file, log, settings);
-	return error ? error : heap_write_ship_page(file, page);
+	if (error)
+		return error;
+	/* A fence of an earlier life as a primary is over. */
+	arch_store32(&control_of(file)->ship.state, CONTROL_SHIPS_NOT);
+	return heap_write_ship_page(file, page);
 }
 
 int role_init(int fd, const char *path, const char *log, const char *const *settings,
@@ -154,7 +164,10 @@ static int detach_file(struct heap_file *file, const struct media_ship *page)
 		return fur_fail(FUR_EINVAL, "the heap has no role: there is nothing to detach");
 	if (file->super->state != MEDIA_CLOSED)
 		return fur_fail(FUR_EBUSY, "the heap was not closed: recover it first, with %s",
-		        page->role == MEDIA_PRIMARY ? "fur-ship HEAP" : "fur-replayer --once HEAP");
+		        page->role == MEDIA_STANDBY ? "fur-replayer --once HEAP"
+		        : arch_load32(&control_of(file)->ship.state) == CONTROL_FENCED
+		                ? "fur-standby HEAP: another node has taken its place"
+		                : "fur-ship HEAP");
 	const int error = check_closed(file);
 	return error ? error : heap_write_ship_page(file, &none);
 }

@@ -5,7 +5,8 @@
  * Way 17, fur-ship serves a heap:
  *
  *     service_run()           looks who works on the heap, again and again
- *       open_log()            connects to the log
+ *       try_log()             connects to the log; in a heap at rest
+ *         check_stream()      looks whether it is whole, and this node its writer
  *       ship_beside()         beside a program
  *         shipper_run()       ships until the program has ended
  *       recover_heap()        after a program that has died
@@ -20,6 +21,7 @@
 #include "ship/engine_open.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,23 +55,12 @@ static int file_still_there(const struct service *s)
 
 /* ---------------------------------------------------------------------- log */
 
-/* Of an error that the log's name, its settings or this machine has. */
-static bool is_final(int error)
-{
-	return error == FUR_EINVAL || error == FUR_ENOENT || error == FUR_EVERSION ||
-	       error == FUR_ENOTHEAP || error == FUR_ECORRUPT || error == FUR_ENOMEM;
-}
-
-/* Leaves *engine NULL if the log cannot be opened now. */
-static int open_log(struct service *s)
+/* Tell what came of an attempt at the log, if it is something else than before.  Returns the error
+ * if trying again does not help. */
+static int note_attempt(struct service *s, int error)
 {
 	const struct shipper_events *e = &s->events.shipper;
-	struct media_ship page;
-	int error = heap_read_ship_page(&s->file.geometry, s->file.super, &page);
-	if (error)
-		return error;
-	error = engine_open(page.log, ENGINE_WRITE, s->settings, &s->engine);
-	if (is_final(error))
+	if (engine_error_is_final(error) || error == FUR_EFENCED)
 		return error;
 	if (error && !s->troubled)
 		e->troubled(e->self, fur_errormsg());
@@ -77,6 +68,59 @@ static int open_log(struct service *s)
 		e->works(e->self);
 	s->troubled = error != 0;
 	return 0;
+}
+
+/* Read the stream from the ship page's position to the end of the log. */
+static int read_stream(struct service *s, const struct media_ship *page, struct stream *stream)
+{
+	struct stream_position from = stream_of_page(page);
+	struct frame frame;
+	enum stream_judgement judgement = STREAM_VALID;
+	uint8_t *room = malloc(FRAME_MOST_BYTES);
+	int n = 1;
+	if (!room)
+		return fur_fail(FUR_ENOMEM, "no memory for a frame: free some memory");
+	from.node = page->term ? page->node : 0;
+	stream_init(stream, s->file.geometry.uuid, &from);
+	while (n == 1 && !stream_is_fatal(judgement) && !stops(s))
+		n = drive_read(s->engine, stream, room, &frame, &judgement);
+	free(room);
+	if (n == 1 && stream_is_fatal(judgement))
+		return fur_fail(
+		        FUR_ECORRUPT, "the shipping log %s: %s", page->log, stream_text(judgement));
+	return n < 0 ? n : 0;
+}
+
+/* Has the log what was read from it, and is this node its writer still? */
+static int check_stream(struct service *s, const struct media_ship *page)
+{
+	struct control_ship *c = &control_of(s)->ship;
+	struct stream stream;
+	const int error = read_stream(s, page, &stream);
+	if (error || !stream.at.node || stream.at.node == page->node)
+		return error;
+	/* For those who look at the heap.  A program that opens it at this moment has begun no
+	 * update, so `acked` is exact (ship_fence()). */
+	arch_store32_release(&c->state, CONTROL_FENCED);
+	event_wake_all_shared(&c->moved);
+	return fur_fail(FUR_EFENCED, "another node writes the stream");
+}
+
+/* Open the log, and look at the stream in it, unless a program or a recovery is to be served, which
+ * looks there itself.  Leaves the engine NULL, or s->looked false, if the log fails now. */
+static int try_log(struct service *s, bool work)
+{
+	struct media_ship page;
+	int error = heap_read_ship_page(&s->file.geometry, s->file.super, &page);
+	if (error)
+		return error;
+	if (!s->engine)
+		error = engine_open(page.log, ENGINE_WRITE, s->settings, &s->engine);
+	if (!error && !work && !s->looked) {
+		error = check_stream(s, &page);
+		s->looked = !error && !stops(s);
+	}
+	return note_attempt(s, error);
 }
 
 /* ------------------------------------------------------------ ship, recover */
@@ -107,6 +151,17 @@ static void detach(struct service *s, struct durability *d)
 	durability_detach(d);
 }
 
+/* The heap was closed, so its image has all that the log acknowledges (INV-SH35): the next shipper
+ * reads from there on, and notices at once if the log has lost what stands before. */
+static int keep_end(struct service *s)
+{
+	const struct stream_position *end = &s->shipper.writer.stream.whole;
+	if (s->shipper.writer.phase != WRITER_SHIPS || end->offset == STREAM_NO_OFFSET ||
+	        end->offset == s->shipper.position.offset)
+		return 0;
+	return shipper_keep_position(&s->shipper, end);
+}
+
 /* Nothing that an earlier fur-ship had in its memory is missed (INV-FS2). */
 static int ship_beside(struct service *s)
 {
@@ -114,8 +169,11 @@ static int ship_beside(struct service *s)
 	int error = attach(s, &d, true);
 	if (error)
 		return error;
+	s->looked = true;
 	s->events.attached(s->events.self, arch_load(&d.control->worker_pid));
 	error = shipper_run(&s->shipper);
+	if (!error && is_closed(s))
+		error = keep_end(s);
 	if (!error && !stops(s) && is_closed(s))
 		s->events.detached(s->events.self);
 	detach(s, &d);
@@ -152,22 +210,41 @@ static int recover_heap(struct service *s)
 	return error;
 }
 
+/* Who uses the heap, and is there something to be shipped or recovered? */
+struct users {
+	int working, opened;
+	bool work;
+};
+
+static int look_at_users(const struct service *s, struct users *u)
+{
+	u->working = heap_lock_held(s->file.fd, HEAP_LOCK_WORKING);
+	u->opened = heap_lock_held(s->file.fd, HEAP_LOCK_WORKER);
+	u->work = u->working > 0 || (!u->opened && !is_closed(s));
+	return u->working < 0 ? u->working : u->opened < 0 ? u->opened : file_still_there(s);
+}
+
 /* Do what there is to do now.  Returns: how long there will be nothing, in ns, or an error. */
 static int take_turn(struct service *s, uint64_t *pause_ns)
 {
-	const int working = heap_lock_held(s->file.fd, HEAP_LOCK_WORKING);
-	const int opened = heap_lock_held(s->file.fd, HEAP_LOCK_WORKER);
-	int error = working < 0 ? working : opened < 0 ? opened : file_still_there(s);
-	*pause_ns = working || opened ? SOON_NS : LOOK_NS;
-	const bool work = working || (!opened && !is_closed(s));
-	if (!error && work && !s->engine) {
-		error = open_log(s);
+	struct users u;
+	int error = look_at_users(s, &u);
+	*pause_ns = u.working || u.opened ? SOON_NS : LOOK_NS;
+	if (!error && (!s->engine || (!u.work && !s->looked))) {
+		error = try_log(s, u.work);
 		*pause_ns = LOOK_NS;
 	}
-	if (error || !work || !s->engine)
+	if (error || !u.work || !s->engine)
 		return error;
 	*pause_ns = SOON_NS;
-	return working ? ship_beside(s) : recover_heap(s);
+	return u.working ? ship_beside(s) : recover_heap(s);
+}
+
+int service_look(struct service *s)
+{
+	struct users u;
+	const int error = look_at_users(s, &u);
+	return error ? error : try_log(s, u.work);
 }
 
 int service_run(struct service *s)

@@ -34,7 +34,8 @@ struct service {
 	const char *const *settings; /* of the engine */
 	uint64_t beat_ns;
 	uint32_t stopping;
-	bool troubled; /* the log could not be opened, and that was told */
+	bool troubled; /* the log could not be opened or read, and that was told */
+	bool looked;   /* the stream was read to its end since the start */
 };
 
 /* service_start - become the shipper of the heap that is open as `fd`, which belongs to the
@@ -43,11 +44,16 @@ struct service {
  * Errors: as fur_open(); FUR_EBUSY if the heap has a fur-ship; FUR_EINVAL if it is no primary. */
 FUR_MUST_USE int service_start(struct service *s, int fd, const char *path);
 
+/* service_look - the first look at the log, before any program needs it: can it be opened, with
+ * these settings; has it what was read from it; does this node write it still?  If the log fails,
+ * events.shipper.troubled() tells, and service_run() tries again, also while no program comes.
+ * Errors: as service_run(). */
+FUR_MUST_USE int service_look(struct service *s);
+
 /* service_run - ship, and recover, until service_stop().  Failures of the log are tried again.
  * Errors: FUR_EFENCED: another node writes the stream; it is the one to which this node was to hand
- *         over, if service_handed_over(); FUR_ENOENT: the file was removed; FUR_EINVAL: the heap is
- *         no primary any more, or the log's name or a setting is wrong; FUR_ECORRUPT, FUR_EIO,
- *         FUR_ESYS. */
+ *         over, if service_handed_over(); FUR_ENOENT: the file was removed; the final ones of the
+ *         log (engine_error_is_final()); FUR_EIO, FUR_ESYS. */
 FUR_MUST_USE int service_run(struct service *s);
 bool service_handed_over(const struct service *s);
 

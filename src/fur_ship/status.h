@@ -5,7 +5,7 @@
 #ifndef FUR_SHIP_STATUS_H
 #define FUR_SHIP_STATUS_H
 
-#include "media/ship_page.h"
+#include "media/applied.h"
 #include <fur.h>
 #include <stdbool.h>
 
@@ -14,7 +14,10 @@
 struct ship_status {
 	struct media_ship page;
 	bool closed;
+	/* Of a primary: another node has taken over, as far as this machine has noticed */
+	bool fenced;
 	uint64_t worker_pid, shipper_pid; /* 0: none */
+	struct media_standby standby;     /* of a standby */
 	/* While a program has the heap open.  Updates above `acked` whose markers are written */
 	uint32_t shipping; /* enum control_shipping */
 	uint64_t term, lineage, acked, unacked;

@@ -13,6 +13,7 @@
  */
 #include "base/arch.h"
 #include "base/standard_files.h"
+#include "fur_standby/lost.h"
 #include "fur_standby/role.h"
 #include "replayer/privileges.h"
 #include "replayer/program.h"
@@ -46,7 +47,7 @@ enum {
 };
 
 struct arguments {
-	const char *heap, *command;
+	const char *heap, *command, *lost;
 	struct program_settings settings;
 	unsigned takeover_ms, rank;
 	bool promote, quiet;
@@ -69,6 +70,9 @@ static void check_arguments(const struct arguments *a, const struct argp_state *
 		argp_error(state, "HEAP is missing");
 	if (a->rank && !a->takeover_ms)
 		argp_error(state, "--rank is for --takeover: add --takeover MS");
+	if (a->lost && (a->promote || a->takeover_ms || a->command || a->settings.n))
+		argp_error(state, "--show-lost shows a file, and does nothing else: leave the "
+		                  "other options out");
 	if (a->promote && (a->takeover_ms || a->command || a->settings.n))
 		argp_error(state, "--promote asks the fur-standby that has the heap open: give the "
 		                  "other options to that one");
@@ -87,6 +91,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 	case 'r': a->rank = program_number(state, "--rank", arg, 0, RANK_MOST); return 0;
 	case 'c': a->command = arg; return 0;
 	case 'p': a->promote = true; return 0;
+	case 's': a->lost = arg; return 0;
 	case 'q': a->quiet = true; return 0;
 	case ARGP_KEY_END: check_arguments(a, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
@@ -106,6 +111,10 @@ static const struct argp_option options[] = {
                 "place, with the heap's path in FUR_HEAP",
                 0},
         {"promote", 'p', NULL, 0, "let the fur-standby that has the heap open take over, and exit",
+                0},
+        {"show-lost", 's', "FILE", 0,
+                "print the updates in FILE, which HEAP had dropped when it became a standby "
+                "(HEAP.lost), and exit",
                 0},
         {"quiet", 'q', NULL, 0, "print errors only", 0},
         {0},
@@ -142,8 +151,9 @@ static void say_rejoined(const struct arguments *a, const struct rejoin_result *
 	if (r->dropped)
 		fprintf(stderr,
 		        "fur-standby: %s: another node had replaced this primary; %" PRIu64
-		        " updates that had not been shipped are dropped, and kept in %s\n",
-		        a->heap, r->dropped, lost);
+		        " updates that had not been shipped are dropped, and kept in %s: see them "
+		        "with fur-standby --show-lost %s %s\n",
+		        a->heap, r->dropped, lost, lost, a->heap);
 	else
 		say(a, "another node had replaced this primary; nothing was lost");
 }
@@ -289,6 +299,12 @@ static int run_promote(const struct arguments *a)
 	return EXIT_SUCCESS;
 }
 
+static int run_show_lost(const struct arguments *a)
+{
+	const int error = lost_show(a->heap, a->lost);
+	return error ? fail_with(a->heap, error) : EXIT_SUCCESS;
+}
+
 static uint64_t chance_below(uint64_t n)
 {
 	uint64_t random = 0;
@@ -347,5 +363,5 @@ int main(int argc, char **argv)
 	program_handle_signals(on_stop_signal);
 	const struct sigaction promote = {.sa_handler = on_promote_signal};
 	sigaction(SIGUSR1, &promote, NULL);
-	return a.promote ? run_promote(&a) : run_standby(&a);
+	return a.lost ? run_show_lost(&a) : a.promote ? run_promote(&a) : run_standby(&a);
 }

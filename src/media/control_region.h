@@ -39,6 +39,21 @@ enum control_shipping {
 	CONTROL_HANDS_OVER /* another heap is asked to take over: no update begins */
 };
 
+/* How far the follower of an open standby is, for messages only (fur_get_follow_state() has it for
+ * the process itself).  Owners: ship/standby.c. */
+struct control_follow {
+	/* While a follower follows: control.opened, as it was then.  So what a process left that
+	 * has died means nothing once another one has opened the heap */
+	uint32_t session, gap;
+	/* What is applied: up to this frame, at this offset in the log, or UINT64_MAX: none yet;
+	 * and this update of the primary, or 0 */
+	uint64_t term, lineage, frame, offset, durts;
+	/* How many messages of the log are not read; UINT64_MAX: not known */
+	uint64_t unread;
+	uint64_t heard_ns; /* CLOCK_MONOTONIC, of the newest frame that was read; 0: none yet */
+};
+_Static_assert(sizeof(struct control_follow) == 64, "");
+
 /* What a working process shares with the process that ships its updates (durability/ship.h).  Zero
  * in a file of an older library.  Owners: durability/ship.c, ship/shipper.c, fur_ship/serve.c,
  * fur_ship/status.c. */
@@ -55,7 +70,8 @@ struct control_ship {
 	uint64_t term, lineage, shipper_pid;
 	/* For tokens: the newest update of the lineage that the log has below `acked`; 0: none */
 	uint64_t newest;
-	uint8_t gap[ARCH_PAD - 56]; /* the other line is written by updates */
+	struct control_follow follow;    /* Of a standby.  Owner: ship/standby.c. */
+	uint8_t gap[ARCH_PAD - 56 - 64]; /* the other line is written by updates */
 	/* A call of the shipper, which sleeps on it */
 	uint32_t calls;
 	uint32_t asleep; /* 1: the next update calls the shipper */

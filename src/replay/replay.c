@@ -512,11 +512,17 @@ int replay_check_closed(const struct durability *d)
 
 int replay_may_recover(const struct durability *d)
 {
-	if (d->ship.on && d->words->state != MEDIA_CLOSED) /* INV-SH4 */
+	if (!d->ship.on || d->words->state == MEDIA_CLOSED) /* INV-SH4 */
+		return 0;
+	/* The state is that of the program that has ended: it stays true. */
+	if (arch_load32(&d->control->ship.state) == CONTROL_FENCED)
 		return fur_fail(FUR_EBUSY,
-		        "the heap's updates are shipped, and the program that had it open has "
-		        "ended: fur-ship recovers it, together with the shipping log");
-	return 0;
+		        "another heap has taken this one's place in the shipping log: let it "
+		        "follow that one, with fur-standby HEAP, and open that one");
+	return fur_fail(FUR_EBUSY,
+	        "the heap's updates are shipped, and the program that had it open has ended: "
+	        "fur-ship HEAP recovers it, together with the shipping log, or tells if another "
+	        "heap has taken its place");
 }
 
 int replay_unless_closed(struct durability *d, struct replay_result *result, bool *recovered)

@@ -230,8 +230,10 @@ static int print_status(const struct arguments *a, int fd)
 		printf("%s: open in process %" PRIu64 "\n", a->heap, s.worker_pid);
 	else
 		printf("%s: %s\n", a->heap,
-		        s.closed  ? "closed cleanly"
-		        : s.ships ? "not open, needs recovery: start fur-ship"
+		        s.closed              ? "closed cleanly"
+		        : s.ships && s.fenced ? "not open, was not closed: let it follow the node "
+		                                "that has taken its place, with fur-standby"
+		        : s.ships             ? "not open, needs recovery: start fur-ship"
 		                  : "not open, needs recovery: run fur-replayer --once, or open "
 		                    "it");
 	if (s.replayer_pid)

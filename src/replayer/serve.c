@@ -346,6 +346,7 @@ int server_status(int fd, const char *path, struct server_status *status)
 	        .replayer_pid = replaying > 0 ? c->replayer_pid : 0,
 	        .closed = file.super->state == MEDIA_CLOSED,
 	        .ships = !error && page.role == MEDIA_PRIMARY,
+	        .fenced = arch_load32(&c->ship.state) == CONTROL_FENCED,
 	        .asleep = arch_load(&c->wake_at) != CONTROL_AWAKE,
 	        .slots = slots,
 	        .ring_slots = super->ring_slots,

@@ -54,7 +54,8 @@ void server_end(struct server *server);
 struct server_status {
 	uint64_t worker_pid, replayer_pid; /* 0: none */
 	bool closed, asleep;
-	bool ships; /* a primary, which fur-ship recovers (INV-SH4) */
+	bool ships;  /* a primary, which fur-ship recovers (INV-SH4) */
+	bool fenced; /* one whose place another node has taken */
 	/* Slots with a marker that is not replayed, up to the first slot without one */
 	uint64_t slots, ring_slots;
 	uint64_t replays, replayed_updates;

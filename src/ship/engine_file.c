@@ -293,6 +293,24 @@ static int begin_file(int fd)
 	return failed ? fail_file(CALL_WRITE, failed, "cannot begin the stream's log") : 0;
 }
 
+int engine_file_check(const char *path)
+{
+	struct file_head h = {0};
+	const int fd = system_open(path, O_RDONLY, 0);
+	if (fd < 0 && errno == ENOENT)
+		return fur_fail(
+		        FUR_ENOENT, "there is no file %s: see whether its path is right", path);
+	if (fd < 0)
+		return fur_fail_at(
+		        fail_file(CALL_OPEN, errno, "cannot open the stream's log"), path);
+	const ssize_t n = system_read(fd, &h, sizeof h, 0);
+	close(fd);
+	return n == (ssize_t)sizeof h && memcmp(&h, &file_head, sizeof h) == 0
+	               ? 0
+	               : fur_fail(FUR_ENOTHEAP,
+	                         "%s is not the log of a stream: choose another file", path);
+}
+
 /* A name is durable when its directory is. */
 static int sync_name(int fd, const char *path)
 {

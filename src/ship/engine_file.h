@@ -23,6 +23,10 @@
  * *engine is NULL then. */
 FUR_MUST_USE int engine_file_open(const char *path, struct stream_engine **engine);
 
+/* engine_file_check - is there such a log?  Without its locks, which another file may have, and
+ * without a store.  Errors: FUR_ENOENT, FUR_ENOTHEAP, FUR_ESYS. */
+FUR_MUST_USE int engine_file_check(const char *path);
+
 /* Errors of its functions: FUR_ENOSPC; FUR_ESYS; FUR_EIO after a failed sync, then and for ever. */
 
 #endif /* FUR_SHIP_ENGINE_FILE_H */

@@ -87,7 +87,7 @@ int kafka_fail_silent(struct kafka *k, const char *what)
 	const bool refused = k->refused;
 	k->refused = false;
 	if (refused)
-		return kafka_fail(k, FUR_EINVAL,
+		return kafka_fail(k, FUR_EBEHIND,
 		        "the brokers of %s refuse this client: %s: see whether its settings are "
 		        "right",
 		        k->brokers, k->reason);
@@ -303,7 +303,7 @@ static int keep_or_fail(struct kafka *k, uint64_t offset, rd_kafka_message_t *m)
 	case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
 	case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION: return fail_gone(k);
 	case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
-		return kafka_fail(k, FUR_EINVAL, "%s: let this user read it", k->reason);
+		return kafka_fail(k, FUR_EBEHIND, "%s: let this user read it", k->reason);
 	default: return NOT_YET; /* the client tries again */
 	}
 }

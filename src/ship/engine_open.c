@@ -71,3 +71,18 @@ int engine_open(const char *name, enum engine_use use, const char *const *settin
 	        "kafka:HOST:PORT[,HOST:PORT...]/TOPIC or file:PATH",
 	        name);
 }
+
+bool engine_error_is_final(int error)
+{
+	switch (error) {
+	case FUR_EINVAL:   /* the log's name, a setting or the topic; or the heap's role */
+	case FUR_EVERSION: /* the engine's library, or a frame: of a version not known here */
+	case FUR_ENOTHEAP: /* the file is no log */
+	case FUR_ECORRUPT: /* the log is not what it was, or the heap is damaged */
+	case FUR_ETOOBIG:  /* the standby's logs are too short for an update */
+	case FUR_EBUSY:    /* another follower has applied updates to this heap */
+	case FUR_EFORK:    /* the caller is a child of fork(), with a copy of the heap */
+	case FUR_ETHREADS: /* the heap has no place for the follower's thread */ return true;
+	default: return false;
+	}
+}

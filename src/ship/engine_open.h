@@ -7,6 +7,8 @@
 
 #include "ship/engine.h"
 
+#include <stdbool.h>
+
 /* engine_open - open the log `name`:
  *
  *     file:PATH                        a file on this machine, for tests (engine_file.h)
@@ -18,5 +20,10 @@
  *          then. */
 FUR_MUST_USE int engine_open(const char *name, enum engine_use use, const char *const *settings,
         struct stream_engine **engine);
+
+/* engine_error_is_final - does an error end those who ship to a log, follow it, or claim it?  All
+ * others are tried again without end: a log that is away, refuses this client, or is not made yet
+ * comes without a restart here, and so do memory and room on the disk.  See the list. */
+bool engine_error_is_final(int error);
 
 #endif /* FUR_SHIP_ENGINE_OPEN_H */

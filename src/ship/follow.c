@@ -11,7 +11,7 @@
  */
 #include "api/heap.h"
 #include "base/error.h"
-#include "media/ship_page.h"
+#include "media/applied.h"
 #include "ship/batch.h"
 #include "ship/drive.h"
 #include "update/update.h"
@@ -249,40 +249,27 @@ int follow_step(struct follower *f, unsigned most)
 
 /* The position of the ship page.  The copy has all updates below its durTS, which may be more than
  * the frames up to its position have; and which of these was the last, the page does not say. */
-static int position_of_page(const struct durability *d, struct follow_point *at)
+static struct follow_point position_of_page(const struct media_ship *page)
 {
-	struct media_ship page;
-	const int error = heap_read_ship_page(d->super, d->words, &page);
-	if (error)
-		return error;
-	*at = (struct follow_point){.position = stream_of_page(&page),
-	        .lineage = page.lineage,
-	        .durts = page.durts ? page.durts - 1 : 0};
-	at->position.durts = 0;
-	return 0;
-}
-
-/* A copy of a standby has a position in its header, and may get a later one in its ship page. */
-static bool is_further(const struct follow_point *header, const struct follow_point *page)
-{
-	const uint64_t frame = header->position.frame_no;
-	if (!frame && !header->durts)
-		return false;
-	/* Of a heap that was a standby once, and a copy of it: it has updates of its own lineage */
-	if (frame == page->position.frame_no && header->lineage != page->lineage)
-		return header->lineage > page->lineage;
-	return frame >= page->position.frame_no;
+	struct follow_point at = {.position = stream_of_page(page),
+	        .lineage = page->lineage,
+	        .durts = page->durts ? page->durts - 1 : 0};
+	at.position.durts = 0;
+	return at;
 }
 
 static int find_position(struct follower *f)
 {
-	const struct follow_point h = f->header = batch_position(f->heap->file.base);
-	int error = position_of_page(f->thread->durability, &f->stored);
-	if (is_further(&h, &f->stored))
-		f->stored = h;
-	if (!error)
-		go_back(f);
-	return error;
+	const void *base = f->heap->file.base;
+	const struct durability *d = f->thread->durability;
+	struct media_ship page;
+	const int error = heap_read_ship_page(d->super, d->words, &page);
+	if (error)
+		return error;
+	f->header = batch_position(base);
+	f->stored = media_header_further(header(base), &page) ? f->header : position_of_page(&page);
+	go_back(f);
+	return 0;
 }
 
 int follow_begin(struct stream_engine *engine, fur_heap *heap, struct follower **out)

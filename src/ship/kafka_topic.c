@@ -131,7 +131,7 @@ static int look(struct kafka *k, enum engine_use use, uint64_t until)
 	else if (topic->err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
 		result = FUR_ENOENT;
 	else if (topic->err && topic->err != RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE)
-		result = kafka_fail(k, FUR_EINVAL, "%s: see whether this user may use it",
+		result = kafka_fail(k, FUR_EBEHIND, "%s: see whether this user may use it",
 		        rd_kafka_err2str(topic->err));
 	else if (topic->partition_cnt > 0) {
 		result = check_partitions(k, use, topic);

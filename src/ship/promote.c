@@ -28,8 +28,9 @@ struct claimant {
 
 static int fail_fenced(void)
 {
-	return fur_fail(FUR_EFENCED, "another node has claimed the shipping log first: this heap "
-	                             "follows it");
+	return fur_fail(FUR_EFENCED,
+	        "another node has claimed the shipping log first: this heap follows it: take over "
+	        "once more, if that node shall not be the primary");
 }
 
 static void pause(void)
@@ -109,17 +110,10 @@ static int claim(struct claimant *c)
 	return error;
 }
 
-/* Of an error that the log's name, its settings or this machine has. */
-static bool is_final(int error)
-{
-	return error == FUR_EINVAL || error == FUR_EVERSION || error == FUR_ENOTHEAP ||
-	       error == FUR_ENOMEM;
-}
-
 static int connect(struct claimant *c)
 {
 	int error = engine_open(c->p->log, ENGINE_WRITE, c->p->settings, &c->engine);
-	while (error && !is_final(error)) {
+	while (error && !engine_error_is_final(error)) {
 		pause();
 		error = check(c);
 		if (error)

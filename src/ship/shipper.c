@@ -471,8 +471,9 @@ static int check_age(const struct shipper *s)
 	if (newest < ship_acked(s->d) || ship_read(s->d, newest, &marker) == 0)
 		return 0;
 	return fur_fail(FUR_ECORRUPT,
-	        "the shipping log has updates that this heap lacks: it is an older copy; close it, "
-	        "and let it follow the log with fur-standby");
+	        "the shipping log has updates that this heap lacks: it is an older copy: end its "
+	        "program, let a standby take over, with fur-standby --promote, and make this heap "
+	        "again from a copy of that one, with fur-copy --for-standby");
 }
 
 static void forget_heir(struct shipper *s)

@@ -24,7 +24,7 @@
 #include "base/remedy.h"
 #include "base/struct.h"
 #include "base/thread.h"
-#include "media/ship_page.h"
+#include "media/applied.h"
 #include "ship/engine_open.h"
 #include "ship/promote.h"
 
@@ -143,6 +143,43 @@ static uint64_t count_unread(struct fur_follower *x, int n, uint64_t next, uint6
 	return end > next ? end - next : 0;
 }
 
+/* For messages of other processes. */
+static void tell_others(const struct fur_follower *x, const struct media_standby *at)
+{
+	struct control *c = x->heap->durability.control;
+	struct control_follow *to = &c->ship.follow;
+	arch_store(&to->term, at->term);
+	arch_store(&to->lineage, at->lineage);
+	arch_store(&to->frame, at->frame);
+	arch_store(&to->offset, at->offset);
+	arch_store(&to->durts, at->durts);
+	arch_store(&to->unread, at->unread);
+	arch_store(&to->heard_ns, at->heard_ns);
+	/* Release: orders the words above before this one, for media_standby_read().  Without it an
+	 * earlier follower's would be shown as this one's. */
+	arch_store32_release(&to->session, arch_load32(&c->opened));
+}
+
+/* Before the log is reached: what the heap has. */
+static void tell_begin(const struct fur_follower *x)
+{
+	const struct fur_heap *heap = x->heap;
+	struct media_standby at;
+	media_standby_read(heap->durability.control, header(heap->file.base), &x->page, false, &at);
+	at.unread = UINT64_MAX;
+	tell_others(x, &at);
+}
+
+static void tell_unread(const struct fur_follower *x)
+{
+	arch_store(&x->heap->durability.control->ship.follow.unread, x->state.unread);
+}
+
+static void tell_end(const struct fur_follower *x)
+{
+	arch_store32_release(&x->heap->durability.control->ship.follow.session, 0);
+}
+
 /* All messages that were read are applied; the last step read `n`. */
 static void publish(struct fur_follower *x, int n)
 {
@@ -168,6 +205,14 @@ static void publish(struct fur_follower *x, int n)
 	s->node = view.node;
 	s->heir = view.heir;
 	unlock_and_tell(x);
+	const struct media_standby at = {.term = view.term,
+	        .lineage = view.lineage,
+	        .frame = view.frame,
+	        .offset = view.next ? view.next - 1 : STREAM_NO_OFFSET,
+	        .durts = view.durts,
+	        .unread = unread,
+	        .heard_ns = s->heard_ns};
+	tell_others(x, &at);
 }
 
 /* The log works, perhaps again. */
@@ -193,6 +238,7 @@ static void note_error(struct fur_follower *x, int error, bool final)
 	s->silent_ns = 0;
 	s->unread = UINT64_MAX;
 	unlock_and_tell(x);
+	tell_unread(x);
 	if (final)
 		say(x, FUR_LOG_ERROR, s->message);
 	else if (!again)
@@ -259,8 +305,8 @@ static int turn(struct fur_follower *x)
 static int fail_claimed(void)
 {
 	return fur_fail(FUR_EFENCED,
-	        "another node has claimed the shipping log meanwhile: this heap "
-	        "follows it");
+	        "another node has claimed the shipping log meanwhile: this heap follows it: take "
+	        "over once more, if that node shall not be the primary");
 }
 
 /* Step 3 of promote.h. */
@@ -324,21 +370,20 @@ static void take_over(struct fur_follower *x)
 	if (!error) {
 		lock(x);
 		x->state.promoted = true;
+		x->state.follows = false; /* before the answer, which fur_take_over() awaits */
 		unlock(x);
-		say(x, FUR_LOG_INFO, "the heap is a primary now: close it, and open it again");
+		tell_end(x);
+		say(x, FUR_LOG_INFO, "the heap is a primary now");
 	}
 	answer(x, error);
 }
 
 /* ------------------------------------------------------------------- thread */
 
-/* Does the follower end with this error?  Time may mend what is not the heap's. */
+/* Does the follower end with this error?  A heap that has failed takes no more updates. */
 static bool is_final(const struct fur_follower *x, int error)
 {
-	return error == FUR_ECORRUPT || error == FUR_EVERSION || error == FUR_ETOOBIG ||
-	       error == FUR_EBUSY || error == FUR_EINVAL || error == FUR_ENOTHEAP ||
-	       error == FUR_EFORK || error == FUR_ETHREADS ||
-	       arch_load(&x->heap->durability.failed) != 0;
+	return engine_error_is_final(error) || arch_load(&x->heap->durability.failed) != 0;
 }
 
 /* Follow until an error, the end, or a promotion. */
@@ -374,6 +419,7 @@ static void *follower_main(void *argument)
 {
 	struct fur_follower *x = argument;
 	bool final = false;
+	tell_begin(x);
 	while (!stops(x) && !final && !x->state.promoted) {
 		const int error = serve(x);
 		final = error && is_final(x, error);
@@ -388,6 +434,7 @@ static void *follower_main(void *argument)
 	lock(x);
 	x->state.follows = false;
 	unlock(x);
+	tell_end(x);
 	answer(x, fur_fail(final ? x->state.error : FUR_EBEHIND, "the follower has ended%s%s",
 	                  final ? ": " : "", final ? x->state.message : ": follow again"));
 	return NULL;

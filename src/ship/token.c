@@ -28,9 +28,11 @@ static int fail_role(const struct fur_heap *heap, const char *function)
 
 static int fail_no_follower(const struct fur_heap *heap, const char *function)
 {
-	return fur_fail(FUR_EINVAL,
-	        "%s: %s: the heap is a standby, and nothing follows: call fur_follow() first",
-	        heap_path(&heap->file), function);
+	return fur_fail(FUR_EINVAL, "%s: %s: %s", heap_path(&heap->file), function,
+	        ship_was_promoted(&heap->durability)
+	                ? "the heap has become a primary since it was opened: close it, and open "
+	                  "it again"
+	                : "the heap is a standby, and nothing follows: call fur_follow() first");
 }
 
 static int fail_nested(const char *function)
@@ -84,6 +86,14 @@ static int fail_lost(void)
 {
 	return fur_fail(FUR_ELOST, "a fail-over has lost updates that the token stands for: read "
 	                           "what there is, and make them again");
+}
+
+static int fail_fenced(void)
+{
+	return fur_fail(FUR_ELOST,
+	        "another heap has taken this one's place in the shipping log, and has not what the "
+	        "token stands for: close this heap, let it follow the other one, with fur-standby, "
+	        "and make the updates again there");
 }
 
 static int fail_unknown(const fur_token *token)
@@ -145,8 +155,20 @@ static int look_at_primary(struct fur_heap *heap, const fur_token *token)
 	if (token->lineage == lineage && (!token->durts || token->durts < ship_acked(d)))
 		return 1;
 	if (state == CONTROL_FENCED)
-		return fail_lost();
+		return fail_fenced();
 	return 0;
+}
+
+static int fail_late(const struct fur_heap *heap)
+{
+	const struct durability *d = &heap->durability;
+	if (!d->ship.follows && arch_load32(&d->control->ship.state) != CONTROL_SHIPS)
+		return ship_fail_behind(d);
+	return fur_fail(FUR_EBEHIND,
+	        d->ship.follows ? "what the token stands for is not here yet: try again; "
+	                          "fur_get_follow_state() tells if the log can be reached"
+	                        : "the shipping log does not have what the token stands for yet: "
+	                          "try again, and see whether fur-ship reaches the log");
 }
 
 /* Wait for a change.  INV-EV1: the ticket is drawn before the look. */
@@ -163,8 +185,7 @@ static int look_and_wait(struct fur_heap *heap, const fur_token *token, uint64_t
 	if (found)
 		return found;
 	if (now >= until_ns)
-		return fur_fail(
-		        FUR_EBEHIND, "what the token stands for is not there yet: try again");
+		return fail_late(heap);
 	uint64_t ns = until_ns - now;
 	if (d->ship.follows) {
 		event_wait(moved, ticket, ns);

@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-static const char FENCED[] = "another node writes this stream: follow it, or take over by name";
+static const char FENCED[] =
+        "another node writes this stream: let this heap follow it, with fur-standby HEAP";
 
 static const char TWICE[] =
         "another process ships as this node: one of the two heaps is a copy that was not made by "

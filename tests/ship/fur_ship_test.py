@@ -124,7 +124,7 @@ def roles(place):
     daemon = Process(replayer, path)
     daemon.expect("waiting for work")
     daemon.expect("its process has died")
-    refused("a replayer serves this heap already", ship, "--init", path, "--log", log)
+    refused("a replayer serves this heap already: stop that", ship, "--init", path, "--log", log)
     daemon.end(0, signal.SIGTERM)
     assert not os.path.exists(log[5:]), "a refused init has made the log"
 
@@ -137,8 +137,8 @@ def roles(place):
     refused("the heap's own node", ship, "--handover", node.group(1), path)
     daemon = Process(ship, path)
     daemon.expect("waiting for a program")
-    refused("a fur-ship serves this heap already", ship, path)
-    refused("a fur-ship serves this heap already", ship, "--detach", path)
+    for options in ((), ("--detach",), ("--init", "--log", log + "-3")):
+        refused("a fur-ship serves this heap already: stop that one first", ship, *options, path)
     refused("no program has the heap open", ship, "--handover", OTHER_NODE, path)
     run(heap_program, "write", path, "local", "3")
     daemon.end(0, signal.SIGINT)
@@ -151,13 +151,6 @@ def roles(place):
     old = os.path.join(place, "old")
     run(heap_program, "old", old)
     refused("a heap of version 1 cannot be shipped", ship, "--init", old, "--log", log + "-old")
-
-    lost = Heap(place, "lost")
-    os.unlink(lost.log)
-    daemon = lost.shipper()
-    program = lost.writer("impatient", n=1)
-    assert "there is no shipping log" in daemon.end(1)[1]
-    assert "start fur-ship, and try again" in program.end(FENCED)[0]
 
 
 def systemd(place):
@@ -194,7 +187,7 @@ def standby(place):
 def life(place):
     heap = Heap(place)
     # Without a shipper no update begins.
-    assert "start fur-ship, and try again" in heap.writer("impatient", n=1).end(FENCED)[0]
+    assert "no process ships them: start fur-ship" in heap.writer("impatient", 1).end(FENCED)[0]
     daemon = heap.shipper("--beat", "20")
     assert heap.write("replicated", 50) == 50
     daemon.expect("opened by process")
@@ -226,20 +219,20 @@ def kills(place):
         if round_ % 3:
             daemon.kill()
         if round_ % 3 == 1:  # the shipper alone: another one goes on beside the program
-            daemon = heap.shipper()
             before = heap.frames()["data"]
-            # It writes only while its output is read.
+            daemon = heap.shipper()
+            # A pipe that is full would stop the program.
             until(
-                lambda n=before: program.expect("") and heap.frames()["data"] > n,
+                lambda n=before, out=program.out: out.read(4096) and heap.frames()["data"] > n,
                 "nothing is shipped",
             )
         said = program.kill()
         if round_ % 3 == 2:
             # libfur does not recover it without the log.
-            assert "fur-ship recovers it" in heap.writer(n=1).end(FENCED)[0]
+            assert "fur-ship HEAP recovers it" in heap.writer(n=1).end(FENCED)[0]
             assert "needs recovery, which fur-ship does" in heap.status()
             refused("was not closed: recover it first, with fur-ship", ship, "--detach", heap.path)
-            refused("fur-ship recovers it", replayer, "--once", heap.path)
+            refused("fur-ship HEAP recovers it", replayer, "--once", heap.path)
             said_status = run(replayer, "--status", heap.path)
             assert "needs recovery: start fur-ship" in said_status, said_status
             daemon = heap.shipper()
@@ -303,6 +296,45 @@ def log_fails(place):
     assert daemon.end(0, signal.SIGTERM)[1] == ""
 
 
+def first_look(place):
+    """A fur-ship without a program looks at its log: it reports what is wrong, and what time does
+    not mend ends it."""
+    heap = Heap(place, "looks")
+    refused("a=b: a shipping log in a file has no settings", ship, heap.path, "-X", "a=b")
+    os.rename(heap.log, heap.log + "-away")
+    daemon = Process(ship, heap.path)
+    error = daemon.err.readline()
+    assert "there is no shipping log" in error and "; trying again" in error, error
+    daemon.expect("waiting for a program")
+    os.rename(heap.log + "-away", heap.log)
+    daemon.expect("the log works again")
+    assert heap.write("replicated", 10) == 10
+    daemon.expect("opened by process")
+    daemon.expect("closed")
+    assert daemon.end(0, signal.SIGTERM)[1] == ""
+
+    # Cut in place, while nothing runs.
+    shutil.copyfile(heap.log, heap.log + "-whole")
+    os.truncate(heap.log, 16)
+    refused(heap.log + ": the stream went back: the log ends below", ship, heap.path)
+    shutil.copyfile(heap.log + "-whole", heap.log)
+    daemon = heap.shipper()
+    assert heap.write("replicated", 1) == 11 == heap.followed()
+    daemon.end(0, signal.SIGTERM)
+
+    # Fenced, while nothing runs.
+    heap.claim()
+    refused("this heap is fenced: end its program", ship, heap.path, status=FENCED, lines=1)
+    status = heap.status()
+    assert "\nclosed\nanother node writes the stream, and this heap is fenced" in status, status
+    assert f"with fur-standby {heap.path}\n" in status and "start" not in status, status
+    refused("this heap is fenced: let it follow", ship, "--handover", OTHER_NODE, heap.path)
+    # A heap without the role, and with it again, is no longer fenced.
+    run(ship, "--detach", heap.path)
+    run(ship, "--init", heap.path, "--log", "file:" + heap.log + "-2", "--quiet")
+    assert "no fur-ship: updates wait" in heap.status()
+
+
 # --------------------------------------------------------------- fenced, handover
 
 
@@ -317,11 +349,20 @@ def fenced(place):
     assert f"with fur-standby {heap.path}" in error, error
     assert error.count("\n") == 1, error
     said = program.end(FENCED)[0]
-    assert f"error {EFENCED}: " in said, said[-300:]
+    assert f"error {EFENCED}: another heap has taken this one's place" in said, said[-300:]
+    assert "close this heap, and let it follow the other one, with fur-standby" in said, said[-300:]
+    # A heap that is opened again is fenced again.
+    assert "not closed: the heap could not be brought up to date" in said, said[-500:]
+    assert "fur-standby HEAP puts what the shipping log lacks into HEAP.lost" in said, said[-500:]
+    assert "open it again" not in said, said[-500:]
     returned = newest(said.partition("error")[0])
+    assert "fur-standby HEAP, and open that one" in heap.writer(n=1).end(FENCED)[0]
+    status = heap.status()
+    assert "not open, was not closed\nanother node writes the stream" in status, status
+    refused("fur-standby HEAP: another node", ship, "--detach", heap.path)
+    assert "has taken its place, with fur-standby" in run(replayer, "--status", heap.path)
     # Again, with the heap as it is now: not closed.
-    daemon = heap.shipper()
-    assert "fenced" in daemon.end(FENCED)[1]
+    refused("this heap is fenced", ship, heap.path, status=FENCED, lines=2)
     # What has returned is in the log.
     assert heap.followed() >= returned
 
@@ -344,7 +385,7 @@ def handover(place):
     said = program.end(FENCED)[0]
     assert f"error {EFENCED}: " in said, said[-300:]
     assert heap.followed() >= newest(said.partition("error")[0])
-    assert "fenced" in heap.shipper().end(FENCED)[1]
+    refused("this heap is fenced", ship, "--quiet", heap.path, status=FENCED, lines=1)
 
 
 def handover_in_update(place):
@@ -422,7 +463,7 @@ def shown_by_tools(place):
     if not tools:
         print("skipped: no tools in this build")
         return
-    info, stat, check, _, resize = tools
+    info, stat, check, copy, resize = tools
     heap = Heap(place, "shown")
 
     def of_info():
@@ -436,8 +477,8 @@ def shown_by_tools(place):
     said = json.loads(run(info, heap.standby, "--json"))["shipping"]
     assert (said["role"], said["node"]) == ("standby", heap.node), said
     assert "sound, closed, a primary" in run(check, heap.path)
-    for path, role in ((heap.path, "primary"), (heap.standby, "standby")):
-        refused(f"the heap is a {role}, and its place", resize, path, "--ring-slots", "2048")
+    refused("give it a new log, with fur-ship --init", resize, heap.path, "--ring-slots=2048")
+    refused("resize that one, and make this one", resize, heap.standby, "--ring-slots=2048")
     assert of_stat()["shipper"] is False and "unacked" not in of_stat(), of_stat()
 
     daemon = heap.shipper()
@@ -467,8 +508,10 @@ def shown_by_tools(place):
     program.kill()
     assert "needs recovery, which fur-ship does" in run(info, heap.path)
     refused("recover it with fur-ship", check, heap.path, "--forget-from", "9")
+    refused("recover it first, with fur-ship", copy, heap.path, heap.path + "-copy-3")
     daemon = heap.shipper()
-    assert heap.followed() == heap.shown_closed()
+    last = heap.shown_closed()
+    assert heap.followed() == last
     daemon.end(0, signal.SIGTERM)
     damage_ship_page(heap.path)
     assert "ship page: both copies are damaged" in run(check, heap.path, status=1)
@@ -488,6 +531,7 @@ with tempfile.TemporaryDirectory(
         kills,
         beside_replayer,
         log_fails,
+        first_look,
         fenced,
         handover,
         handover_in_update,

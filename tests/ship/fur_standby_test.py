@@ -3,11 +3,13 @@
 """fur-standby and fur-copy --for-standby with real processes, and a log in a file: copies of a heap
 that is in use, standbys that are killed, and fail-overs by hand, by handover and by silence.
 
-    fur_standby_test.py FUR_SHIP FUR_STANDBY FUR_COPY SHIPPED_HEAP
+    fur_standby_test.py FUR_SHIP FUR_STANDBY FUR_COPY SHIPPED_HEAP FUR_INFO FUR_STAT
 """
+import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -15,7 +17,9 @@ import threading
 import programs
 from programs import refused, run, until
 
-ship, standby, fur_copy, heap_program = [os.path.abspath(path) for path in sys.argv[1:5]]
+ship, standby, fur_copy, heap_program, info, stat = [
+    os.path.abspath(path) for path in sys.argv[1:7]
+]
 FENCED, PROMOTED = 3, 4
 
 
@@ -122,6 +126,81 @@ def copies(place):
     heap.shipper.end(0, signal.SIGTERM)
 
 
+def follow_without_log(heap, path, of_info, of_stat):
+    """The log is away when the standby begins to follow, and comes back."""
+    os.rename(heap.log, heap.log + "-away")
+    keeper = Process(standby, path)
+    assert "; trying again" in keeper.err.readline()
+    assert "\nfollows, and does not know where the log ends: see what" in run(
+        ship, "--status", path
+    )
+    assert "; follows, and does not know where the log ends: see what" in run(info, path)
+    assert of_info()["follows"] is True and of_info()["unread"] is None, of_info()
+    assert of_stat()["follows"] is True and "unread" not in of_stat(), of_stat()
+    os.rename(heap.log + "-away", heap.log)
+    keeper.expect("follows")
+    return keeper
+
+
+def how_far(place):
+    """Anyone may see what a standby has applied, and how far the log's end is."""
+    heap = Heap(place, "far")
+    path, _ = heap.copy("-standby")
+
+    def status():
+        return run(ship, "--status", path)
+
+    def of_info():
+        return json.loads(run(info, path, "--json"))["shipping"]
+
+    def of_stat():
+        return json.loads(run(stat, path, "0.01", "1", "--json"))
+
+    assert f"\nnothing follows: start fur-standby {path}\n" in status()
+    assert "; nothing follows: start fur-standby" in run(info, path)
+    assert of_info()["follows"] is False and of_info()["unread"] is None, of_info()
+    assert of_stat()["follows"] is False and "unread" not in of_stat(), of_stat()
+
+    keeper = follow_without_log(heap, path, of_info, of_stat)
+    keeper.expect("the shipping log works again")
+    value = heap.write("replicated", 10)
+    reaches(path, value)
+    # It tells of an update after readers can find it.
+    until(lambda: of_info()["durts"] >= 10, "the position does not move")
+    first = of_info()
+    assert first["offset"] >= 10 and first["term"] >= 1, first
+    assert shown(path) == value
+    value = heap.write("replicated", 20)
+    reaches(path, value)
+    until(lambda: of_info()["durts"] >= first["durts"] + 20, "the position does not move")
+    until(lambda: of_info()["unread"] == 0, "it does not say that it has read all")
+    said, counts = of_info(), of_stat()
+    assert said["offset"] > first["offset"] and said["heard_s"] >= 0, said
+    assert counts["unread"] == 0 and counts["heard_s"] >= 0, counts
+    assert counts["durts"] == said["durts"] and counts["offset"] >= said["offset"], (said, counts)
+    assert "; follows, 0 messages behind the end of the log, read the newest" in run(info, path)
+    text = status()
+    assert f", durTS {said['durts']}\n" in text and "at offset" in text, text
+    assert "\nfollows, 0 messages behind the end of the log\nread the newest frame" in text, text
+    lines = run(stat, path, "0.01", "1").splitlines()
+    assert lines[0].endswith("log%  follows     unread    heard"), lines
+    assert lines[1].split()[-3:-1] == ["yes", "0"] and len(lines[0]) == len(lines[1]), lines
+    metrics = run(stat, path, "0.01", "1", "--prometheus")
+    for metric, expected in (("up", 1), ("unread_messages", 0), ("durts", said["durts"])):
+        assert re.search(f"^fur_follow_{metric}{{.*}} {expected}$", metrics, re.MULTILINE), metrics
+
+    # The position stays when nothing follows: ended, or killed.
+    keeper.end(0, signal.SIGTERM)
+    assert "nothing follows" in status()
+    assert of_info()["follows"] is False and of_info()["durts"] == said["durts"], of_info()
+    keeper = follow(path)
+    until(lambda: of_info()["unread"] == 0, "it does not follow again")
+    keeper.kill()
+    assert "nothing follows" in status() and of_stat()["follows"] is False
+    assert of_info()["durts"] == said["durts"], of_info()
+    heap.shipper.end(0, signal.SIGTERM)
+
+
 def kills(place):
     heap = Heap(place, "kills")
     path, _ = heap.copy("-standby")
@@ -160,6 +239,7 @@ def by_hand(place):
     assert "promoted" in run(standby, "--promote", path)
     said, _ = keeper.end(PROMOTED)
     assert "asked to take over" in said and "start the program that updates it" in said, said
+    assert "open it again" not in said, said  # that is for programs
     assert role(path) == "primary"
     refused("the heap is a primary already", standby, "--promote", path)
     heap.shipper.end(FENCED)
@@ -180,6 +260,61 @@ def by_hand(place):
     back = Process(ship, heap.path, "--beat", "20", "--quiet")
     assert heap.write("replicated", 5) == value + 5
     back.end(0, signal.SIGTERM)
+
+
+def dropped(heap, path, size):
+    """The heap's newest update is not shipped, and the standby takes over; then the heap follows.
+    Returns what the heap has dropped, as fur-standby shows it."""
+    keeper = follow(path)
+    program = programs.Process(heap_program, "hold", heap.path, str(size), stdin=subprocess.PIPE)
+    program.expect("begun")
+    heap.shipper.kill()
+    assert program.process.stdin
+    program.process.stdin.write("\n")
+    program.process.stdin.flush()
+    until(lambda: "; 1 updates are not" in run(ship, "--status", heap.path), "it is shipped")
+    program.kill()
+    run(standby, "--promote", path)
+    keeper.end(PROMOTED)
+    old = Process(standby, heap.path)
+    error = old.err.readline()
+    assert f"1 updates that had not been shipped are dropped, and kept in {heap.path}.lost" in error
+    assert f"fur-standby --show-lost {heap.path}.lost {heap.path}\n" in error, error
+    old.expect("follows")
+    said = run(standby, "--show-lost", heap.path + ".lost", heap.path)
+    old.end(0, signal.SIGTERM)
+    return said
+
+
+def lost(place):
+    """What a rejoin has dropped can be read."""
+    heap = Heap(place, "lost")
+    path, _ = heap.copy("-standby")
+    value = heap.write("replicated", 5)
+    file = heap.path + ".lost"
+    refused("there is no file", standby, "--show-lost", file, heap.path)
+    refused("is not the log of a stream", standby, "--show-lost", path, heap.path)
+    refused("leave the other", standby, "--show-lost", file, "--promote", path, status=2)
+    said = dropped(heap, path, 0)
+    word = (value + 1).to_bytes(8, "little").hex()
+    found = re.fullmatch(
+        rf"term 1, durTS \d+: stored 8 bytes\n  0x[0-9a-f]+: 8 bytes: {word} = {value + 1}\n"
+        "1 updates, which stored 8 bytes\n",
+        said,
+    )
+    assert found, said
+
+    # A block, whose bytes no log has.
+    heap = Heap(place, "lost-block")
+    path, _ = heap.copy("-standby")
+    said = dropped(heap, path, 30000)
+    assert re.search("^term 1, durTS [0-9]+: stored [0-9]{5} bytes$", said, re.MULTILINE), said
+    block = re.search(r"^  0x([0-9a-f]+): \d{5} bytes: (62){32}\.\.\.$", said, re.MULTILINE)
+    assert block, said
+    root = re.search(r"\(root 1\): 8 bytes: \S+ = (\d+)$", said, re.MULTILINE)
+    assert root and int(root.group(1)) == int(block.group(1), 16), said
+    assert re.search(r"\(allocator\): 8 bytes: ", said), said
+    refused("has no update of this heap", standby, "--show-lost", file, heap.path)
 
 
 def handover(place):
@@ -250,6 +385,6 @@ def unfinished(place):
 
 place_of_all = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 with tempfile.TemporaryDirectory(prefix="fur-standby-", dir=place_of_all) as directory:
-    for test in (usage, copies, kills, by_hand, handover, silence, unfinished):
+    for test in (usage, copies, how_far, kills, by_hand, lost, handover, silence, unfinished):
         print(test.__name__, flush=True)
         test(directory)

@@ -316,12 +316,12 @@ TEST(Kafka, SettingsMakeAConnectionSecure)
 	e->ops->close(e);
 	std::vector<const char *> wrong = good;
 	wrong.back() = "sasl.password=guess";
-	expect_refusal(name, ENGINE_WRITE, FUR_EINVAL, "settings are right", wrong);
+	expect_refusal(name, ENGINE_WRITE, FUR_EBEHIND, "settings are right", wrong);
 	wrong = good;
 	wrong[1] = "ssl.ca.location=/etc/hostname";
 	expect_refusal(name, ENGINE_WRITE, FUR_EINVAL, "", wrong);
 	wrong.erase(wrong.begin() + 1);
-	expect_refusal(name, ENGINE_WRITE, FUR_EINVAL, "settings are right", wrong);
+	expect_refusal(name, ENGINE_WRITE, FUR_EBEHIND, "settings are right", wrong);
 }
 
 /* --------------------------------------------------------- writers and faults */

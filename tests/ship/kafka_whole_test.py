@@ -86,6 +86,20 @@ def make_pair(place):
     return first, second
 
 
+def refuse_setting(first):
+    """A setting that librdkafka does not take ends fur-ship at its start, without a program."""
+    done = subprocess.run(
+        (ship, first, "-X", "no.such.key=1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 1 and done.stdout.count("\n") == 1, done
+    assert "the setting no.such.key=1: " in done.stdout, done
+    print("ok, a wrong setting is refused", flush=True)
+
+
 def fail_over(place, first, second):
     """A broker and then the primary's programs are killed; returns the value that must be there."""
     shipper = Process(place, ship, first)
@@ -135,5 +149,6 @@ with tempfile.TemporaryDirectory(
 ) as directory:
     control("wait")
     first_heap, second_heap = make_pair(directory)
+    refuse_setting(first_heap)
     value = fail_over(directory, first_heap, second_heap)
     go_on(directory, first_heap, second_heap, value)

@@ -14,10 +14,11 @@ def run(*args, status=0):
     return done.stdout + done.stderr
 
 
-def refused(text, *args, status=1):
-    """One line, with the problem and the remedy."""
+def refused(text, *args, status=1, lines=None):
+    """One line, with the problem and the remedy; wrong usage has one more."""
     said = run(*args, status=status)
-    assert text in said and said.count("\n") == (1 if status == 1 else 2), (args, text, said)
+    expected = lines or (1 if status == 1 else 2)
+    assert text in said and said.count("\n") == expected, (args, text, said)
 
 
 def until(condition, what):

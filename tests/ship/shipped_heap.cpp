@@ -7,7 +7,8 @@
  *                                             add 1 to it N times (0: without end), and print each
  *                                             value when its update has returned; impatient: fail
  *                                             soon with FUR_EBEHIND; patient: try again after it
- *     shipped-heap hold HEAP                  the same once, in an update that ends with the input
+ *     shipped-heap hold HEAP [BYTES]          the same once, in an update that ends with the input,
+ *                                             and with a new block of this length, at root 1
  *     shipped-heap show HEAP                  print the counter, as it is for a reader
  *     shipped-heap old HEAP                   a heap of version 1
  *     shipped-heap standby HEAP               make a copy, whose role is the primary's, a standby
@@ -125,7 +126,7 @@ int write(const char *path, const std::string &level, uint64_t n)
 	return 0;
 }
 
-int hold(const char *path)
+int hold(const char *path, size_t bytes)
 {
 	const fur_options o = options();
 	fur_heap *heap;
@@ -138,6 +139,12 @@ int hold(const char *path)
 	uint64_t *words = counter_of(self, &value);
 	must(fur_begin_update(self, &tx));
 	fur_store_bits(tx, &words[0], value + 1, 8);
+	if (bytes) {
+		const std::string content(bytes, 'b');
+		void *block = fur_alloc(tx, bytes);
+		fur_write(tx, block, content.data(), bytes);
+		fur_set_root(tx, 1, block);
+	}
 	printf("begun\n");
 	fflush(stdout);
 	(void)getchar();
@@ -302,7 +309,7 @@ int run(int argc, char **argv)
 	if (what == "write" && argc == 5)
 		return write(argv[2], argv[3], strtoull(argv[4], nullptr, 10));
 	if (what == "hold")
-		return hold(argv[2]);
+		return hold(argv[2], argc > 3 ? strtoull(argv[3], nullptr, 10) : 0);
 	if (what == "show")
 		return show(argv[2]);
 	if (what == "old")

@@ -135,7 +135,7 @@ class Follows
 {
 public:
 	explicit Follows(fur::Heap &heap, uint32_t patience_ms = LONG_MS)
-	    : options_({sizeof options_, nullptr, count, reports_, patience_ms}),
+	    : options_({sizeof options_, nullptr, take_report, this, patience_ms}),
 	      f_(heap, &options_)
 	{
 	}
@@ -143,6 +143,11 @@ public:
 	int reports(fur_log_level level) const
 	{
 		return reports_[level];
+	}
+	/* Was it so when it had promoted the heap that it followed no longer? */
+	bool ended() const
+	{
+		return ended_;
 	}
 	operator fur_follower *() const
 	{
@@ -161,11 +166,16 @@ public:
 	}
 
 private:
-	static void count(fur_log_level level, const char *, void *reports)
+	/* The follower's thread calls it, before fur_take_over() returns. */
+	static void take_report(fur_log_level level, const char *message, void *self)
 	{
-		static_cast<std::atomic<int> *>(reports)[level]++;
+		auto *const f = static_cast<Follows *>(self);
+		f->reports_[level]++;
+		if (strstr(message, "a primary now"))
+			f->ended_ = !f->state().follows;
 	}
 	std::atomic<int> reports_[3] = {};
+	std::atomic<bool> ended_ = false;
 	fur_follow_options options_;
 	fur::Follower f_;
 };
@@ -573,8 +583,14 @@ TEST_F(Standby, TakesOver_WithAllThatWasAcknowledged)
 		ASSERT_EQ(fur_wait_token(heap.get(), &acked, LONG_MS), 0) << fur_errormsg();
 		kill_it(writer);
 		ASSERT_EQ(fur_take_over(follows, 0), 0) << fur_errormsg();
-		EXPECT_TRUE(follows.state().promoted);
+		const fur_follow_state after = follows.state();
+		EXPECT_TRUE(after.promoted);
+		EXPECT_TRUE(!after.follows && follows.ended());
 		EXPECT_EQ(fur_take_over(follows, 0), FUR_EINVAL);
+		fur_update *tx;
+		EXPECT_EQ(fur_begin_update(self, &tx), FUR_EREADONLY);
+		EXPECT_NE(strstr(fur_errormsg(), "close it, and open it again"), nullptr)
+		        << fur_errormsg();
 		n = count_updates(self);
 		EXPECT_GE(n, 200u);
 		EXPECT_EQ(follows.state().lineage, 1u);
@@ -584,6 +600,9 @@ TEST_F(Standby, TakesOver_WithAllThatWasAcknowledged)
 		EXPECT_EQ(fur_wait_token(heap.get(), &newest, 0), FUR_ELOST);
 		EXPECT_EQ(role_of(standby()), +MEDIA_PRIMARY);
 	}
+	const fur_token later = {5, 1};
+	EXPECT_EQ(fur_wait_token(heap.get(), &later, 0), FUR_EINVAL);
+	EXPECT_NE(strstr(fur_errormsg(), "close it, and open it again"), nullptr) << fur_errormsg();
 	heap.close();
 	at_primary(standby(), [&](fur::Heap &primary, fur::Thread &self) {
 		EXPECT_EQ(count_updates(self), n);
@@ -629,9 +648,19 @@ TEST_F(Standby, TakesOver_FencesAPrimaryThatWrites)
 			EXPECT_EQ(e.code(), FUR_EFENCED) << e.what();
 		}
 		fur_token token = {0, 1000000};
+		const auto expect_remedy = [] {
+			const std::string said = fur_errormsg();
+			EXPECT_NE(said.find("with fur-standby"), said.npos) << said;
+			EXPECT_EQ(said.find("open it again"), said.npos) << said;
+		};
 		EXPECT_EQ(fur_get_token(self, &token), FUR_EFENCED);
+		expect_remedy();
 		token = {0, 1000000};
 		EXPECT_EQ(fur_wait_token(heap.get(), &token, 0), FUR_ELOST);
+		expect_remedy();
+		fur_update *tx;
+		EXPECT_EQ(fur_begin_update(self, &tx), FUR_EFENCED);
+		expect_remedy();
 	});
 	fur::Heap heap = fur::Heap::open(standby(), options_of_test());
 	{
