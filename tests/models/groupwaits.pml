@@ -10,11 +10,13 @@
  *
  * Before an update puts its markers it waits for room in the ring: until every durTS that lies a
  * ring or more below its own is settled.  Before it leaves, it waits for every durTS up to the
- * newest from which it has read; where late updates are pending, for all below its own.
+ * newest from which it has read.  Where late updates are pending it waits for all below its own; in
+ * a heap that it only reads, up to the newest of them.
  *
  * Settings:
  *   -DSAME         two updates, over heaps 0 and 1; by default three, over 0 and 1, 1 and 2, 0
  *                  and 2
+ *   -DREADS        the last of three writes to heap 0 alone, and has read from heap 2
  *   -DLOCAL        an update of heap 0 alone, too
  *   -DRING=n       slots of a ring, 8 by default: no update waits for room
  *   -DLATE         late updates are pending in all heaps
@@ -28,6 +30,8 @@
  *   DRAWANY      a group update draws without the locks (INV-GU4)
  *   DRAWONE      it takes the lock of a heap, draws there, gives the lock, and goes on (INV-GU4)
  *   LOCKANY      it takes the locks in any order (INV-GU4)
+ *   BOUNDLATE    up to which late update it waits, in a heap that it only reads, it looks up after
+ *                it has drawn (INV-GU4)
  */
 #ifndef RING
 #define RING 8
@@ -74,11 +78,14 @@ inline note(h, below) {
 #endif
 }
 
-proctype group(byte me; byte a; byte b) /* a < b */
+proctype group(byte me; byte a; byte b; bool reads) /* a < b, which it may only read */
 {
 	byte below_a, below_b;
 	note(a, below_a);
 	note(b, below_b);
+#ifdef LATE
+	below_b = next[b]; /* of a heap that it only reads: async.newest */
+#endif
 #ifdef DRAWONE
 	lock(a); draw(a); drawing[a] = false;
 	lock(b); draw(b); drawing[b] = false;
@@ -89,14 +96,28 @@ proctype group(byte me; byte a; byte b) /* a < b */
 	:: lock(b); lock(a)
 	fi;
 #else
-	lock(a); lock(b);
+	lock(a);
+	if :: !reads -> lock(b) :: else fi;
 #endif
-	draw(a); draw(b);
-	drawing[b] = false; drawing[a] = false;
+	draw(a);
+	if :: !reads -> draw(b) :: else fi;
+	if :: !reads -> drawing[b] = false :: else fi;
+	drawing[a] = false;
 #endif
 #ifdef LATE
-	atomic { below_a = durts[OF(a, me)]; below_b = durts[OF(b, me)] };
+	atomic {
+		below_a = durts[OF(a, me)];
+		if
+		:: !reads -> below_b = durts[OF(b, me)]
+#ifdef BOUNDLATE
+		:: reads -> below_b = next[b]
+#else
+		:: else
 #endif
+		fi
+	};
+#endif
+	if :: reads -> SETTLED(b, below_b) :: else fi; /* before its marker (INV-GU7) */
 	ROOM(a);
 	ROOM(b);
 	SETTLED(a, below_a);
@@ -121,9 +142,11 @@ proctype local_update(byte me)
 init {
 	atomic {
 #ifdef SAME
-		run group(0, 0, 1); run group(1, 0, 1);
+		run group(0, 0, 1, false); run group(1, 0, 1, false);
+#elif defined(READS)
+		run group(0, 0, 1, false); run group(1, 1, 2, false); run group(2, 0, 2, true);
 #else
-		run group(0, 0, 1); run group(1, 1, 2); run group(2, 0, 2);
+		run group(0, 0, 1, false); run group(1, 1, 2, false); run group(2, 0, 2, false);
 #endif
 #ifdef LOCAL
 		run local_update(THELOCAL)

@@ -289,11 +289,13 @@ GROUP_WAITS_SETTINGS: dict[str, list[str]] = {
     "groupwaitslate": ["LATE"],
     "groupwaitsring": ["RING=1"],
     "groupwaitssame": ["SAME"],
+    "groupwaitsreads": ["READS", "LATE"],
     "groupwaitslocal": ["SAME", "LOCAL", "RING=2"],
     "groupwaitslatelocal": ["SAME", "LOCAL", "LATE"],
 }
 LONG_GROUP_WAITS_SETTINGS: dict[str, list[str]] = {
     "groupwaits": [],
+    "groupwaitsreadslong": ["READS"],
     "groupwaitslatefour": ["LATE", "LOCAL"],
 }
 # Of groupheaps.pml.
@@ -775,6 +777,7 @@ GROUP_WAITS_MUTATIONS = [
     Mutation("DRAWANY", "INV-GU4", [], [], ["groupwaitslate", "groupwaitsring", "groupwaitssame"]),
     Mutation("DRAWONE", "INV-GU4", [], [], ["groupwaitslate", "groupwaitssame"]),
     Mutation("LOCKANY", "INV-GU4", [], [], ["groupwaitslate", "groupwaitssame"]),
+    Mutation("BOUNDLATE", "INV-GU4", [], [], ["groupwaitsreads"]),
 ]
 # Of groupheaps.pml.
 GROUP_HEAPS_MUTATIONS = [
