@@ -30,8 +30,7 @@
  *   DRAWANY      a group update draws without the locks (INV-GU4)
  *   DRAWONE      it takes the lock of a heap, draws there, gives the lock, and goes on (INV-GU4)
  *   LOCKANY      it takes the locks in any order (INV-GU4)
- *   BOUNDLATE    up to which late update it waits, in a heap that it only reads, it looks up after
- *                it has drawn (INV-GU4)
+ *   BOUNDLATE    in a heap that it only reads it waits for what is late after its draw (INV-GU4)
  */
 #ifndef RING
 #define RING 8

@@ -287,14 +287,14 @@ LONG_GROUP_LOCKS_SETTINGS: dict[str, list[str]] = {
 # Of groupwaits.pml.
 GROUP_WAITS_SETTINGS: dict[str, list[str]] = {
     "groupwaitslate": ["LATE"],
-    "groupwaitsring": ["RING=1"],
     "groupwaitssame": ["SAME"],
     "groupwaitsreads": ["READS", "LATE"],
-    "groupwaitslocal": ["SAME", "LOCAL", "RING=2"],
+    "groupwaitslocal": ["SAME", "LOCAL", "RING=1"],
     "groupwaitslatelocal": ["SAME", "LOCAL", "LATE"],
 }
 LONG_GROUP_WAITS_SETTINGS: dict[str, list[str]] = {
     "groupwaits": [],
+    "groupwaitsring": ["RING=1"],
     "groupwaitsreadslong": ["READS"],
     "groupwaitslatefour": ["LATE", "LOCAL"],
 }
