@@ -12,6 +12,10 @@
  *              time; then the decision, with the debit, durable in the first heap; then the credit
  *              in the second, for which no thread waits
  *
+ * With --pm sync also what of that is the disk's: `bare-` are the same with one pwrite() and one
+ * fdatasync() in place of an update; bare-started, by one thread, has the kernel begin to write the
+ * second file before it syncs the first.
+ *
  * Where updates run alone they store in place, which an update over two heaps cannot.  `-logged`
  * are the same ways with updates that publish from their logs.
  */
@@ -27,6 +31,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <fcntl.h>
+#include <functional>
 #include <fur.hpp>
 #include <iomanip>
 #include <iostream>
@@ -35,6 +41,8 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace
@@ -106,6 +114,12 @@ public:
 	{
 		must(fur_wait(self_.get(), ticket), "fur_wait");
 	}
+	/* In a second thread: it registers at the first call. */
+	int wait_from_helper(fur_ticket ticket)
+	{
+		thread_local fur::Thread helper(heap_);
+		return fur_wait(helper.get(), ticket);
+	}
 	int64_t sum()
 	{
 		int64_t all = 0;
@@ -118,10 +132,6 @@ public:
 	void sync()
 	{
 		must(fur_sync(heap_.get()), "fur_sync");
-	}
-	fur::Heap &heap()
-	{
-		return heap_;
 	}
 	bool logged = false; /* updates publish from their logs, also if they are alone */
 
@@ -146,12 +156,12 @@ private:
 	uint64_t accounts_count_ = 0;
 };
 
-/* A thread that waits for tickets of a heap, while its owner waits for another one's.  It spins
- * until it gets one, or sleeps. */
+/* A thread that waits for the second heap or file, while its owner waits for the first.  Before it
+ * has something to wait for it spins, or sleeps. */
 class Helper
 {
 public:
-	Helper(Bank &bank, bool spin) : bank_(bank), spin_(spin), thread_([this] { work(); }) {}
+	explicit Helper(bool spin) : spin_(spin), thread_([this] { work(); }) {}
 	~Helper()
 	{
 		asked_ = STOP;
@@ -159,9 +169,10 @@ public:
 		thread_.join();
 	}
 	Helper(const Helper &) = delete;
-	void ask(fur_ticket ticket)
+	/* The job returns 0, or an error. */
+	void ask(std::function<int()> job)
 	{
-		ticket_ = ticket;
+		job_ = std::move(job);
 		asked_++;
 		if (!spin_)
 			asked_.notify_one();
@@ -170,7 +181,8 @@ public:
 	{
 		while (done_ != asked_)
 			arch_pause();
-		must(error_, "fur_wait");
+		if (error_)
+			throw std::runtime_error("the second wait has failed");
 	}
 
 private:
@@ -178,23 +190,68 @@ private:
 	void work()
 	{
 		bench::pin(1);
-		fur::Thread self(bank_.heap());
 		for (uint64_t had = 0;; had++) {
 			while (spin_ && asked_ == had)
 				arch_pause();
 			asked_.wait(had);
 			if (asked_ == STOP)
 				return;
-			error_ = fur_wait(self.get(), ticket_);
+			error_ = job_();
 			done_ = had + 1;
 		}
 	}
-	Bank &bank_;
 	const bool spin_;
-	fur_ticket ticket_{};
+	std::function<int()> job_;
 	int error_ = 0;
 	std::atomic<uint64_t> asked_{0}, done_{0};
 	std::thread thread_;
+};
+
+/* Two files without libfur: what of a transfer is the disk's. */
+class BareFiles
+{
+public:
+	explicit BareFiles(const std::string &directory)
+	{
+		for (int &file : files_) {
+			const std::string path =
+			        directory + "/bare-" + std::to_string(&file - files_);
+			file = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+			const std::vector<char> zeros(BYTES);
+			if (file < 0 || pwrite(file, zeros.data(), BYTES, 0) != BYTES ||
+			        fsync(file))
+				throw std::runtime_error(path + ": " + strerror(errno));
+		}
+	}
+	~BareFiles()
+	{
+		for (int file : files_)
+			close(file);
+	}
+	BareFiles(const BareFiles &) = delete;
+	/* Write a record of 256 bytes, the number of which is `number`. */
+	int write(unsigned file, uint64_t number) const
+	{
+		const char record[SLOT] = {1};
+		return pwrite(files_[file], record, SLOT, at(number)) == SLOT ? 0 : errno;
+	}
+	/* Have the kernel begin to write it. */
+	int start(unsigned file, uint64_t number) const
+	{
+		return sync_file_range(files_[file], at(number), SLOT, SYNC_FILE_RANGE_WRITE);
+	}
+	int sync(unsigned file) const
+	{
+		return fdatasync(files_[file]);
+	}
+
+private:
+	enum { BYTES = 8 << 20, SLOT = 256 };
+	static off_t at(uint64_t number)
+	{
+		return static_cast<off_t>(number * SLOT % BYTES);
+	}
+	int files_[2];
 };
 
 /* ----------------------------------------------------------------------- ways */
@@ -209,10 +266,11 @@ class Banks
 public:
 	Banks(const Settings &s, const std::string &directory)
 	    : one_(s, directory + "/one"), first_(s, directory + "/first"),
-	      second_(s, directory + "/second"),
-	      /* Where durable costs no wait, a thread loses more than it gains by a helper. */
-	      helper_(s.pm == "sync" ? std::make_unique<Helper>(second_, s.spin) : nullptr)
+	      second_(s, directory + "/second"), bare_(directory)
 	{
+		/* Where durable costs no wait, a thread loses more than it gains by a helper. */
+		if (s.pm == "sync")
+			helper_ = std::make_unique<Helper>(s.spin);
 	}
 	void one(const Transfer &t)
 	{
@@ -250,6 +308,27 @@ public:
 			second_.add(tx, t.to, t.cents);
 		});
 	}
+	void bare_one(const Transfer &t)
+	{
+		must_sync(bare_.write(0, t.number) || bare_.sync(0));
+	}
+	void bare_in_turn(const Transfer &t)
+	{
+		must_sync(bare_.write(0, t.number) || bare_.sync(0) || bare_.write(1, t.number) ||
+		          bare_.sync(1));
+	}
+	/* By one thread: the kernel writes the second file during the sync of the first. */
+	void bare_started(const Transfer &t)
+	{
+		must_sync(bare_.write(0, t.number) || bare_.write(1, t.number) ||
+		          bare_.start(1, t.number) || bare_.sync(0) || bare_.sync(1));
+	}
+	void bare_overlapped(const Transfer &t)
+	{
+		helper_->ask([&] { return bare_.write(1, t.number) || bare_.sync(1); });
+		must_sync(bare_.write(0, t.number) || bare_.sync(0));
+		helper_->join();
+	}
 	void sync()
 	{
 		first_.sync();
@@ -269,14 +348,20 @@ private:
 	void wait_both(fur_ticket first, fur_ticket second)
 	{
 		if (helper_)
-			helper_->ask(second);
+			helper_->ask([&] { return second_.wait_from_helper(second); });
 		first_.wait(first);
 		if (helper_)
 			helper_->join();
 		else
 			second_.wait(second);
 	}
+	static void must_sync(bool failed)
+	{
+		if (failed)
+			throw std::runtime_error(std::string("fdatasync: ") + strerror(errno));
+	}
 	Bank one_, first_, second_;
+	BareFiles bare_;
 	std::unique_ptr<Helper> helper_;
 };
 
@@ -286,9 +371,14 @@ struct Way {
 	bool logged;
 };
 
-std::vector<Way> ways()
+std::vector<Way> ways(const Settings &s)
 {
 	std::vector<Way> all;
+	if (s.pm == "sync")
+		all = {{"bare-one", &Banks::bare_one, false},
+		        {"bare-in-turn", &Banks::bare_in_turn, false},
+		        {"bare-started", &Banks::bare_started, false},
+		        {"bare-overlapped", &Banks::bare_overlapped, false}};
 	for (bool logged : {false, true}) {
 		const std::string end = logged ? "-logged" : "";
 		all.push_back({"one" + end, &Banks::one, logged});
@@ -366,7 +456,9 @@ void print(const std::string &name, const std::vector<double> &points, int digit
 const std::pair<const char *, const char *> RATIOS[] = {{"in-turn", "one"},
         {"in-turn-logged", "one"}, {"in-turn-logged", "one-logged"}, {"overlapped", "one"},
         {"overlapped-logged", "one"}, {"overlapped", "in-turn"}, {"two-phase", "one"},
-        {"overlapped", "two-phase"}, {"overlapped-logged", "two-phase-logged"}};
+        {"overlapped", "two-phase"}, {"overlapped-logged", "two-phase-logged"},
+        {"bare-in-turn", "bare-one"}, {"bare-started", "bare-one"},
+        {"bare-overlapped", "bare-one"}};
 
 void report(const Settings &s, const Times &times)
 {
@@ -383,6 +475,8 @@ void report(const Settings &s, const Times &times)
 			print(name, points[name], 0);
 	}
 	for (const auto &[way, base] : RATIOS) {
+		if (!points.count(way))
+			continue;
 		const std::string name = std::string(way) + " / " + base;
 		const std::vector<double> ratios = over(points[way], points[base]);
 		out["time_over"][name] = summary(ratios);
@@ -404,7 +498,7 @@ void run(const Settings &s)
 	bench::pin(0);
 	tools::Random random{1};
 	Times times;
-	const std::vector<Way> all = ways();
+	const std::vector<Way> all = ways(s);
 	/* Each round begins with another way: what else the machine does meets all alike. */
 	for (unsigned round = 0; round < s.rounds; round++)
 		for (size_t k = 0; k < all.size(); k++) {

@@ -919,24 +919,7 @@ def cases(long: bool) -> dict[str, Case]:
         | cases_of_one(BULK_OPERATOR, "bulkoperator", BULK_OPERATOR_MUTATIONS)
         | cases_of(SHIP, SHIP_SETTINGS | LONG_SHIP_SETTINGS, SHIP_MUTATIONS, LONG_SHIP_SETTINGS)
         | cases_of(SHIP_APPLY, SHIP_APPLY_SETTINGS, SHIP_APPLY_MUTATIONS)
-        | cases_of(
-            GROUP_LOCKS,
-            GROUP_LOCKS_SETTINGS | LONG_GROUP_LOCKS_SETTINGS,
-            GROUP_LOCKS_MUTATIONS,
-            LONG_GROUP_LOCKS_SETTINGS,
-        )
-        | cases_of(
-            GROUP_WAITS,
-            GROUP_WAITS_SETTINGS | LONG_GROUP_WAITS_SETTINGS,
-            GROUP_WAITS_MUTATIONS,
-            LONG_GROUP_WAITS_SETTINGS,
-        )
-        | cases_of(
-            GROUP_HEAPS,
-            GROUP_HEAPS_SETTINGS | LONG_GROUP_HEAPS_SETTINGS,
-            GROUP_HEAPS_MUTATIONS,
-            LONG_GROUP_HEAPS_SETTINGS,
-        )
+        | group_update_cases()
         | spared_cases()
     )
     return {name: case for name, case in every.items() if long or not case.long}
@@ -955,6 +938,30 @@ def fur_cases() -> dict[str, Case]:
             defines = MACHINES[machine] + m.workload + [m.name]
             found[f"{machine}-{m.name}"] = Case(FUR, defines, False)
     return found
+
+
+def group_update_cases() -> dict[str, Case]:
+    """Of updates over several heaps."""
+    return (
+        cases_of(
+            GROUP_LOCKS,
+            GROUP_LOCKS_SETTINGS | LONG_GROUP_LOCKS_SETTINGS,
+            GROUP_LOCKS_MUTATIONS,
+            LONG_GROUP_LOCKS_SETTINGS,
+        )
+        | cases_of(
+            GROUP_WAITS,
+            GROUP_WAITS_SETTINGS | LONG_GROUP_WAITS_SETTINGS,
+            GROUP_WAITS_MUTATIONS,
+            LONG_GROUP_WAITS_SETTINGS,
+        )
+        | cases_of(
+            GROUP_HEAPS,
+            GROUP_HEAPS_SETTINGS | LONG_GROUP_HEAPS_SETTINGS,
+            GROUP_HEAPS_MUTATIONS,
+            LONG_GROUP_HEAPS_SETTINGS,
+        )
+    )
 
 
 def cases_of(
