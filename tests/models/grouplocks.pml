@@ -14,6 +14,8 @@
  *   -DLOCAL        an update of heap 1 alone, which stores another word of the same line
  *   -DPLAINLY      a plain reader of both heaps
  *   -DOPTIMISTIC   an optimistic reader of both heaps
+ *   -DHARD         the updates of heap 1 alone run in hardware, and there is one: it commits in one
+ *                  step, waits for readers and bodies, and has no stamps.  Updates are never in
  *   -DSERIAL       group update 1 holds both turns from its begin
  *
  * Workloads:
@@ -38,6 +40,7 @@
  *   UNORDERED    heaps are entered in any order (INV-GU3)
  *   TURNSFIRST   who closes several heaps to updates takes all turns first (INV-GU3)
  *   READERWAITS  a reader claims heap 1 while it is active in heap 0 (INV-GU3)
+ *   BODYLEAVES   a group update leaves active[] before it has shut out hardware updates (INV-SW4)
  *   SERIALONE    a serial update holds the turn of heap 0 only from its begin (INV-SW6)
  *
  * A step that nothing else needs.  Without it everything still holds:
@@ -60,6 +63,14 @@ byte shut[H];
 bool turn[H];
 bool act[H];            /* active[] of the plain reader */
 bool publishing[NU * H];
+#ifdef HARD
+bool body[NG];          /* active[] of bodies, in both heaps */
+/* Group updates add 1, the hardware update HARDWARE. */
+#define HARDWARE 16
+#define SAME(a, b) ((a) % HARDWARE == (b) % HARDWARE)
+#else
+#define SAME(a, b) ((a) == (b))
+#endif
 
 #define OF(u, h) ((u) * H + (h))
 #define BIT(k) (1 << (k))
@@ -128,10 +139,14 @@ inline leave(h) {
 	if
 	:: IN(writes, h) && IN(beside, h) -> publishing[OF(me, h)] = false
 	:: IN(writes, h) && !IN(beside, h) ->
+#ifdef HARD
+		shut[h] = READERS_IN;
+#else
 		if
 		:: shut[h] = READERS_IN
 		:: shut[h] = UPDATES_IN
 		fi;
+#endif
 		turn[h] = false
 	:: else
 	fi
@@ -282,6 +297,15 @@ proctype group(byte me)
 	:: else
 	fi;
 #endif
+#ifdef HARD
+begin:
+	body[me] = true;
+	if
+	:: shut[0] == SHUT || shut[1] == SHUT ->
+		body[me] = false; shut[0] != SHUT && shut[1] != SHUT; goto begin
+	:: else
+	fi;
+#endif
 	take_snapshot(0);
 #ifndef SNAPLATE
 	take_snapshot(1);
@@ -304,7 +328,10 @@ proctype group(byte me)
 	:: load(1); if :: !lost -> load(0) :: else fi
 	fi;
 	/* INV-GU2 */
-	assert(lost || got[0] == got[1]);
+	assert(lost || SAME(got[0], got[1]));
+#endif
+#ifdef BODYLEAVES
+	body[me] = false;
 #endif
 	if
 	:: lost -> goto over
@@ -336,8 +363,21 @@ proctype group(byte me)
 #endif
 	assert(!serial || !lost); /* INV-SW6 */
 over:
+#ifdef HARD
+	body[me] = false
+#else
 	skip
+#endif
 }
+#ifdef HARD
+proctype hardware()
+{
+	atomic {
+		shut[1] == READERS_IN && !act[1] && !body[0] && !body[1] ->
+		word[1] = word[1] + HARDWARE
+	}
+}
+#endif
 
 #ifdef LOCAL
 proctype local_update()
@@ -388,7 +428,7 @@ claim:
 inside:
 #ifndef CROSS
 	first = word[0];
-	assert(word[1] == first); /* INV-GU1 */
+	assert(SAME(word[1], first)); /* INV-GU1 */
 #endif
 	act[0] = false;
 	act[1] = false
@@ -411,8 +451,12 @@ proctype optimistic()
 
 init {
 	atomic {
+#ifndef HARD
 		if :: shut[0] = READERS_IN :: shut[0] = UPDATES_IN fi;
 		if :: shut[1] = READERS_IN :: shut[1] = UPDATES_IN fi;
+#else
+		run hardware();
+#endif
 		run group(0);
 #ifndef ONE
 		run group(1);
@@ -431,6 +475,9 @@ init {
 #ifdef CROSS
 	assert(!(word[0] && word[1])) /* INV-GU1 */
 #else
-	assert(word[0] == word[1])
+	assert(SAME(word[0], word[1]));
+#ifdef HARD
+	assert(word[1] / HARDWARE == 1) /* INV-SW4: it is not lost */
+#endif
 #endif
 }

@@ -277,6 +277,8 @@ GROUP_LOCKS_SETTINGS: dict[str, list[str]] = {
     "grouplockscross": ["CROSS"],
     "grouplocksserial": ["SERIAL", "LOCAL"],
     "grouplocksone": ["ONE", "LOCAL", "PLAINLY"],
+    "grouplockshard": ["HARD", "PLAINLY"],
+    "grouplockshardserial": ["HARD", "SERIAL", "PLAINLY"],
     "grouplocksoptimistic": ["ONE", "LOCAL", "OPTIMISTIC"],
 }
 LONG_GROUP_LOCKS_SETTINGS: dict[str, list[str]] = {
@@ -770,6 +772,7 @@ GROUP_LOCKS_MUTATIONS = [
     Mutation("UNORDERED", "INV-GU3", [], [], ["grouplocks", "grouplocksserial"]),
     Mutation("TURNSFIRST", "INV-GU3", [], [], ["grouplocks", "grouplocksserial"]),
     Mutation("READERWAITS", "INV-GU3", [], [], ["grouplocks", "grouplocksone"]),
+    Mutation("BODYLEAVES", "INV-SW4", [], [], ["grouplockshard"]),
     Mutation("SERIALONE", "INV-SW6", [], [], ["grouplocksserial"]),
 ]
 # Of groupwaits.pml.
