@@ -54,6 +54,9 @@ MODELS = [
         "bulkoperator",
         "ship",
         "shipapply",
+        "grouplocks",
+        "groupwaits",
+        "groupheaps",
     )
 ]
 # A line of the list of mutations at the head of a model.
@@ -74,8 +77,10 @@ must find each ([tests/plants](../tests/plants/plants.py)). *Model* names the mu
 [naming.pml](../tests/models/naming.pml), [fresh.pml](../tests/models/fresh.pml),
 [event.pml](../tests/models/event.pml), [claims.pml](../tests/models/claims.pml),
 [bulk.pml](../tests/models/bulk.pml), [bulkblock.pml](../tests/models/bulkblock.pml),
-[bulkoperator.pml](../tests/models/bulkoperator.pml), [ship.pml](../tests/models/ship.pml) and
-[shipapply.pml](../tests/models/shipapply.pml) that break it.
+[bulkoperator.pml](../tests/models/bulkoperator.pml), [ship.pml](../tests/models/ship.pml),
+[shipapply.pml](../tests/models/shipapply.pml), [grouplocks.pml](../tests/models/grouplocks.pml),
+[groupwaits.pml](../tests/models/groupwaits.pml) and
+[groupheaps.pml](../tests/models/groupheaps.pml) that break it.
 """
 
 

@@ -13,9 +13,10 @@
 
 Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, sweep.pml,
 switch.pml, snapshot.pml, group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml,
-bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml or shipapply.pml.  Before any, models.py checks
-that its table of mutations agrees with the lists at the heads of the models, and with the headings
-of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
+bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml, shipapply.pml, grouplocks.pml, groupwaits.pml
+or groupheaps.pml.  Before any, models.py checks that its table of mutations agrees with the lists
+at the heads of the models, and with the headings of the planted bugs (tests/plants/*.patch).  Exit
+status: 0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -49,6 +50,9 @@ BULK_BLOCK = HERE / "bulkblock.pml"
 BULK_OPERATOR = HERE / "bulkoperator.pml"
 SHIP = HERE / "ship.pml"
 SHIP_APPLY = HERE / "shipapply.pml"
+GROUP_LOCKS = HERE / "grouplocks.pml"
+GROUP_WAITS = HERE / "groupwaits.pml"
+GROUP_HEAPS = HERE / "groupheaps.pml"
 PLANTS = HERE.parent / "plants"
 MACHINES = {
     "tsx": ["TSX"],
@@ -266,6 +270,49 @@ LONG_SHIP_SETTINGS: dict[str, list[str]] = {
 SHIP_APPLY_SETTINGS: dict[str, list[str]] = {
     "shipapply": [],
     "shipapplyfirst": ["FIRSTDROPS"],
+}
+# Of grouplocks.pml.
+GROUP_LOCKS_SETTINGS: dict[str, list[str]] = {
+    "grouplocks": ["PLAINLY"],
+    "grouplockscross": ["CROSS"],
+    "grouplocksserial": ["SERIAL", "LOCAL"],
+    "grouplocksone": ["ONE", "LOCAL", "PLAINLY"],
+    "grouplockshard": ["HARD", "PLAINLY"],
+    "grouplockshardserial": ["HARD", "SERIAL", "PLAINLY"],
+    "grouplocksoptimistic": ["ONE", "LOCAL", "OPTIMISTIC"],
+}
+LONG_GROUP_LOCKS_SETTINGS: dict[str, list[str]] = {
+    "grouplockslocal": ["LOCAL", "PLAINLY"],
+    "grouplockstwo": ["OPTIMISTIC"],
+    "grouplocksserialplain": ["SERIAL", "LOCAL", "PLAINLY"],
+}
+# Of groupwaits.pml.
+GROUP_WAITS_SETTINGS: dict[str, list[str]] = {
+    "groupwaitslate": ["LATE"],
+    "groupwaitssame": ["SAME"],
+    "groupwaitsreads": ["READS", "LATE"],
+    "groupwaitslocal": ["SAME", "LOCAL", "RING=1"],
+    "groupwaitslatelocal": ["SAME", "LOCAL", "LATE"],
+}
+LONG_GROUP_WAITS_SETTINGS: dict[str, list[str]] = {
+    "groupwaits": [],
+    "groupwaitsring": ["RING=1"],
+    "groupwaitsreadslong": ["READS"],
+    "groupwaitslatefour": ["LATE", "LOCAL"],
+}
+# Of groupheaps.pml.
+GROUP_HEAPS_SETTINGS: dict[str, list[str]] = {
+    "groupheaps": [],
+    "groupheapslate": ["LATE"],
+    "groupheapsonly": ["ONLYB"],
+    "groupheapsreplayer": ["REPLAYER"],
+    "groupheapsends": ["NOFAIL"],
+    "groupheapsendslate": ["NOFAIL", "LATE", "LATEREAD"],
+    "groupheapsendsonly": ["NOFAIL", "ONLYB"],
+}
+LONG_GROUP_HEAPS_SETTINGS: dict[str, list[str]] = {
+    "groupheapslateread": ["LATEREAD"],
+    "groupheapslateboth": ["LATE", "LATEREAD"],
 }
 LONG_CLAIMS_SETTINGS: dict[str, list[str]] = {
     "claimstwice": ["NR=2"],
@@ -715,6 +762,40 @@ SHIP_APPLY_MUTATIONS = [
     Mutation("PARTKEPT", "INV-SH14", ["ship-part-kept"], [], ["shipapply"]),
     Mutation("PARTCOUNTED", "INV-SH50", [], [], ["shipapply", "shipapplyfirst"]),
 ]
+# Of grouplocks.pml.
+GROUP_LOCKS_MUTATIONS = [
+    Mutation("LOOKEARLY", "INV-GU1", [], [], ["grouplockscross"]),
+    Mutation("LOOKWRITTEN", "INV-GU1", [], [], ["grouplockscross"]),
+    Mutation("HEAPBYHEAP", "INV-GU1", [], [], ["grouplocks", "grouplockscross"]),
+    Mutation("EXTENDALONE", "INV-GU2", [], [], ["grouplocks", "grouplocksoptimistic"]),
+    Mutation("SNAPLATE", "INV-GU2", [], [], ["grouplocks"]),
+    Mutation("UNORDERED", "INV-GU3", [], [], ["grouplocks", "grouplocksserial"]),
+    Mutation("TURNSFIRST", "INV-GU3", [], [], ["grouplocks", "grouplocksserial"]),
+    Mutation("READERWAITS", "INV-GU3", [], [], ["grouplocks", "grouplocksone"]),
+    Mutation("BODYLEAVES", "INV-SW4", [], [], ["grouplockshard"]),
+    Mutation("SERIALONE", "INV-SW6", [], [], ["grouplocksserial"]),
+]
+# Of groupwaits.pml.
+GROUP_WAITS_MUTATIONS = [
+    Mutation("DRAWANY", "INV-GU4", [], [], ["groupwaitslate", "groupwaitsring", "groupwaitssame"]),
+    Mutation("DRAWONE", "INV-GU4", [], [], ["groupwaitslate", "groupwaitssame"]),
+    Mutation("LOCKANY", "INV-GU4", [], [], ["groupwaitslate", "groupwaitssame"]),
+    Mutation("BOUNDLATE", "INV-GU4", [], [], ["groupwaitsreads"]),
+]
+# Of groupheaps.pml.
+GROUP_HEAPS_MUTATIONS = [
+    Mutation("NOPEERS", "INV-GU5", [], [], ["groupheaps"]),
+    Mutation("PARTLEAVES", "INV-GU6", [], [], ["groupheaps", "groupheapslate"]),
+    Mutation("LEAVEEACH", "INV-GU6", [], [], ["groupheaps"]),
+    Mutation("READONLY", "INV-GU7", [], [], ["groupheapsonly"]),
+    Mutation("NODECISION", "INV-GU8", [], [], ["groupheaps"]),
+    Mutation("DECIDELATE", "INV-GU8", [], [], ["groupheaps"]),
+    Mutation("ALONEFORGETS", "INV-GU8", [], [], ["groupheaps"]),
+    Mutation("FLUSHPAST", "INV-GU9", [], [], ["groupheapslate"]),
+    Mutation("BESIDE", "INV-GU9", [], [], ["groupheapsreplayer"]),
+    Mutation("NONAME", "INV-D3", [], [], ["groupheaps", "groupheapslateread"]),
+    Mutation("PARTNOTLATE", "INV-AS3", [], [], ["groupheapslateread"]),
+]
 ALL_MUTATIONS = (
     MUTATIONS
     + SOFTWARE_MUTATIONS
@@ -734,6 +815,9 @@ ALL_MUTATIONS = (
     + BULK_OPERATOR_MUTATIONS
     + SHIP_MUTATIONS
     + SHIP_APPLY_MUTATIONS
+    + GROUP_LOCKS_MUTATIONS
+    + GROUP_WAITS_MUTATIONS
+    + GROUP_HEAPS_MUTATIONS
 )
 # Steps that a model leaves out or swaps without harm, and the settings or machines.
 SPARED = {
@@ -745,6 +829,7 @@ SPARED = {
     "ENDUNFENCED": ["sweeptso"],
     "NOCLAIM": ["shipanew", "shiptakeover"],
     "PARTKEPT": ["shipapplyfirst"],
+    "OPENEARLY": ["grouplocks"],
 }
 
 # Of the cases without --long, those that take seconds, the longest first.  gcc optimises them, and
@@ -773,6 +858,7 @@ SLOW = [
     "shipanew-NOCLAIM",
     "shiptakeoveranew-VOIDFENCES",
     "async",
+    "groupheapslate",
     "shipanew",
     "shipreader",
     "naming-NOUNSEEN",
@@ -836,6 +922,7 @@ def cases(long: bool) -> dict[str, Case]:
         | cases_of_one(BULK_OPERATOR, "bulkoperator", BULK_OPERATOR_MUTATIONS)
         | cases_of(SHIP, SHIP_SETTINGS | LONG_SHIP_SETTINGS, SHIP_MUTATIONS, LONG_SHIP_SETTINGS)
         | cases_of(SHIP_APPLY, SHIP_APPLY_SETTINGS, SHIP_APPLY_MUTATIONS)
+        | group_update_cases()
         | spared_cases()
     )
     return {name: case for name, case in every.items() if long or not case.long}
@@ -854,6 +941,30 @@ def fur_cases() -> dict[str, Case]:
             defines = MACHINES[machine] + m.workload + [m.name]
             found[f"{machine}-{m.name}"] = Case(FUR, defines, False)
     return found
+
+
+def group_update_cases() -> dict[str, Case]:
+    """Of updates over several heaps."""
+    return (
+        cases_of(
+            GROUP_LOCKS,
+            GROUP_LOCKS_SETTINGS | LONG_GROUP_LOCKS_SETTINGS,
+            GROUP_LOCKS_MUTATIONS,
+            LONG_GROUP_LOCKS_SETTINGS,
+        )
+        | cases_of(
+            GROUP_WAITS,
+            GROUP_WAITS_SETTINGS | LONG_GROUP_WAITS_SETTINGS,
+            GROUP_WAITS_MUTATIONS,
+            LONG_GROUP_WAITS_SETTINGS,
+        )
+        | cases_of(
+            GROUP_HEAPS,
+            GROUP_HEAPS_SETTINGS | LONG_GROUP_HEAPS_SETTINGS,
+            GROUP_HEAPS_MUTATIONS,
+            LONG_GROUP_HEAPS_SETTINGS,
+        )
+    )
 
 
 def cases_of(
@@ -891,6 +1002,7 @@ def spared_cases() -> dict[str, Case]:
                 (GROUP, GROUP_SETTINGS),
                 (SHIP, SHIP_SETTINGS),
                 (SHIP_APPLY, SHIP_APPLY_SETTINGS),
+                (GROUP_LOCKS, GROUP_LOCKS_SETTINGS),
             ):
                 if name in settings:
                     found[f"{name}-{spared}"] = Case(model, settings[name] + [spared], True)
@@ -918,6 +1030,9 @@ def disagreements() -> list[str]:
         (BULK_OPERATOR, BULK_OPERATOR_MUTATIONS),
         (SHIP, SHIP_MUTATIONS),
         (SHIP_APPLY, SHIP_APPLY_MUTATIONS),
+        (GROUP_LOCKS, GROUP_LOCKS_MUTATIONS),
+        (GROUP_WAITS, GROUP_WAITS_MUTATIONS),
+        (GROUP_HEAPS, GROUP_HEAPS_MUTATIONS),
     ):
         invariants = {m.name: m.invariant for m in mutations}
         listed = dict(MUTATION_LINE.findall(model.read_text().split("*/")[0]))
@@ -959,6 +1074,11 @@ def compiler(name: str, case: Case) -> list[str]:
     return ["tcc", "-w"] if shutil.which("tcc") else ["gcc", "-w", "-O0"]
 
 
+def stops(case: Case) -> bool:
+    """Do the processes stop where the power fails?  Then each state is one where they may end."""
+    return case.model == GROUP_HEAPS and "NOFAIL" not in case.defines
+
+
 def run(name: str, case: Case, trace: bool) -> Result:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
@@ -979,6 +1099,7 @@ def run(name: str, case: Case, trace: bool) -> Result:
         # searches.  One with millions of states would grow for half of its time.
         out = subprocess.run(
             ["./pan", "-m300000", "-w22" if name in SLOW or case.long else "-w20"]
+            + (["-E"] if stops(case) else [])
             + (["-i"] if trace else []),
             cwd=scratch,
             check=True,
