@@ -18,7 +18,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -213,11 +212,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def check_directory(directory: str) -> None:
     if not os.path.isdir(directory):
         raise Refused(f"{directory} is no directory")
-    kind = subprocess.run(
-        ["stat", "-f", "-c", "%T", directory], capture_output=True, text=True, check=False
-    )
-    if kind.stdout.strip() == "tmpfs":
-        raise Refused(f"{directory} is a tmpfs, where fdatasync does nothing: name one on a disk")
+    device = os.stat(directory).st_dev
+    place = f"{os.major(device)}:{os.minor(device)}"
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        mount, system = line.split(" - ", 1)
+        if mount.split()[2] == place and system.split()[0] == "tmpfs":
+            raise Refused(
+                f"{directory} is in a tmpfs, where fdatasync does nothing: name one on a disk"
+            )
 
 
 def check_programs(build: Path) -> None:
