@@ -20,7 +20,6 @@
 #include <netinet/tcp.h>
 #include <stdexcept>
 #include <string>
-#include <strings.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -127,66 +126,142 @@ std::string value_of(uint64_t n)
 	return std::string(BYTES - text.size(), '0') + text;
 }
 
-std::string base64(const std::string &text)
+class Server
 {
-	static const char digits[] =
-	        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	std::string out;
-	for (size_t k = 0; k < text.size(); k += 3) {
-		unsigned three = 0;
-		for (size_t n = k; n < k + 3; n++)
-			three = three << 8 | (n < text.size() ? static_cast<uint8_t>(text[n]) : 0);
-		for (unsigned n = 0; n < 4; n++)
-			out += k + n > text.size() ? '=' : digits[three >> (18 - 6 * n) & 63];
-	}
-	return out;
+public:
+	explicit Server(uint64_t port) : to_(port) {}
+	virtual ~Server() = default;
+	Server(const Server &) = delete;
+	/* Returns when another node has it. */
+	virtual void put(const std::string &key, const std::string &value) = 0;
+
+protected:
+	Connection to_;
+};
+
+std::string bulk(const std::string &text)
+{
+	return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
 }
 
 /* SET and WAIT in one packet: WAIT answers when the replica has it. */
-void put_redis(Connection &to, uint64_t client, uint64_t n)
+class Redis : public Server
 {
-	const std::string key = key_of(client, n);
-	to.write("*3\r\n$3\r\nSET\r\n$" + std::to_string(key.size()) + "\r\n" + key + "\r\n$" +
-	         std::to_string(BYTES) + "\r\n" + value_of(n) +
-	         "\r\n*3\r\n$4\r\nWAIT\r\n$1\r\n1\r\n$1\r\n0\r\n");
-	const std::string set = to.line(), wait = to.line();
-	if (set != "+OK" || wait != ":1")
-		throw std::runtime_error("Redis answers '" + set + "' and '" + wait + "'");
-}
+public:
+	using Server::Server;
+	void put(const std::string &key, const std::string &value) override
+	{
+		to_.write("*3\r\n" + bulk("SET") + bulk(key) + bulk(value) + "*3\r\n" +
+		          bulk("WAIT") + bulk("1") + bulk("0"));
+		const std::string set = to_.line(), wait = to_.line();
+		if (set != "+OK" || wait != ":1")
+			throw std::runtime_error("Redis answers '" + set + "' and '" + wait + "'");
+	}
+};
 
-/* A line of HTTP's that tells the length of what follows; else `length` as it is. */
-size_t length_in(const std::string &line, size_t length)
+/* KV.Put by gRPC, as etcd's own clients call it: the answer comes when most members have it.  The
+ * little of HTTP/2 (RFC 9113) that one call after the other needs. */
+class Etcd : public Server
 {
-	static const char name[] = "content-length:";
-	return strncasecmp(line.c_str(), name, sizeof name - 1)
-	               ? length
-	               : std::stoul(line.substr(sizeof name - 1));
-}
+public:
+	explicit Etcd(uint64_t port) : Server(port)
+	{
+		/* The answers of a connection, altogether, may have 1 GiB. */
+		to_.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, "") +
+		          frame(WINDOW_UPDATE, 0, 0, number(1 << 30)));
+	}
+	void put(const std::string &key, const std::string &value) override
+	{
+		/* PutRequest: fields 1 and 2, of bytes. */
+		const std::string request = "\x0a" + text(key) + "\x12" + text(value);
+		stream_ += 2;
+		to_.write(
+		        frame(HEADERS, END_HEADERS, stream_, headers()) +
+		        frame(DATA, END_STREAM, stream_, '\0' + number(request.size()) + request));
+		std::string answer;
+		while (!receive(answer))
+			;
+		/* A call that fails has no message.  5 bytes, and PutResponse's header. */
+		if (answer.size() < 6 || answer[5] != '\x0a')
+			throw std::runtime_error("etcd has refused a put");
+	}
 
-/* By etcd's gateway from JSON to its own protocol: it answers when most members have it. */
-void put_etcd(Connection &to, uint64_t client, uint64_t n)
-{
-	const std::string body = R"({"key":")" + base64(key_of(client, n)) + R"(","value":")" +
-	                         base64(value_of(n)) + R"("})";
-	to.write("POST /v3/kv/put HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-	         "Content-Length: " +
-	         std::to_string(body.size()) + "\r\n\r\n" + body);
-	const std::string status = to.line();
-	size_t length = 0;
-	for (std::string line = to.line(); !line.empty(); line = to.line())
-		length = length_in(line, length);
-	const std::string answer = to.bytes(length);
-	if (status != "HTTP/1.1 200 OK" || answer.find("\"revision\"") == std::string::npos)
-		throw std::runtime_error("etcd answers '" + status + "' " + answer);
-}
+private:
+	enum : uint8_t {
+		DATA = 0,
+		HEADERS = 1,
+		RST_STREAM = 3,
+		SETTINGS = 4,
+		PING = 6,
+		GOAWAY = 7,
+		WINDOW_UPDATE = 8,
+		ACK = 1, /* flags */
+		END_STREAM = 1,
+		END_HEADERS = 4,
+	};
+	static std::string number(uint64_t n)
+	{
+		std::string bytes;
+		for (int shift = 24; shift >= 0; shift -= 8)
+			bytes += static_cast<char>(n >> shift & 255);
+		return bytes;
+	}
+	static uint64_t number_in(const std::string &bytes)
+	{
+		uint64_t n = 0;
+		for (char c : bytes)
+			n = n << 8 | static_cast<uint8_t>(c);
+		return n;
+	}
+	/* Of less than 127 bytes: its length is one byte, in protobuf and in HPACK. */
+	static std::string text(const std::string &of)
+	{
+		return static_cast<char>(of.size()) + of;
+	}
+	/* By HPACK's (RFC 7541) static table, and as they are: POST, http, the path. */
+	static const std::string &headers()
+	{
+		static const std::string all = "\x83\x86\x04" + text("/etcdserverpb.KV/Put") +
+		                               "\x01" + text("localhost") + "\x0f\x10" +
+		                               text("application/grpc") + '\0' + text("te") +
+		                               text("trailers");
+		return all;
+	}
+	static std::string frame(
+	        uint8_t type, uint8_t flags, uint64_t stream, const std::string &payload)
+	{
+		return number(payload.size()).substr(1) + static_cast<char>(type) +
+		       static_cast<char>(flags) + number(stream) + payload;
+	}
+	/* One frame.  Returns whether it ends the call. */
+	bool receive(std::string &answer)
+	{
+		const std::string head = to_.bytes(9);
+		const std::string payload = to_.bytes(number_in(head.substr(0, 3)));
+		const auto type = static_cast<uint8_t>(head[3]),
+		           flags = static_cast<uint8_t>(head[4]);
+		if ((type == SETTINGS || type == PING) && !(flags & ACK))
+			to_.write(frame(type, ACK, 0, type == PING ? payload : ""));
+		if (type == RST_STREAM || type == GOAWAY)
+			throw std::runtime_error("etcd has ended the call");
+		if (type == DATA)
+			answer += payload;
+		return (type == DATA || type == HEADERS) && flags & END_STREAM;
+	}
+	uint64_t stream_ = UINT64_MAX; /* the first call's is 1 */
+};
 
 /* ------------------------------------------------------------------------ the clients */
 
 class Client
 {
 public:
-	Client(const Settings &s, uint64_t number) : s_(s), number_(number), to_(s.port)
+	Client(const Settings &s, uint64_t number) : s_(s), number_(number)
 	{
+		if (s.server == "redis")
+			to_ = std::make_unique<Redis>(s.port);
+		else
+			to_ = std::make_unique<Etcd>(s.port);
 		put();
 	}
 	void run()
@@ -211,12 +286,12 @@ public:
 private:
 	void put()
 	{
-		s_.server == "redis" ? put_redis(to_, number_, n_) : put_etcd(to_, number_, n_);
+		to_->put(key_of(number_, n_), value_of(n_));
 		n_++;
 	}
 	const Settings &s_;
 	uint64_t number_, n_ = 0;
-	Connection to_;
+	std::unique_ptr<Server> to_;
 };
 
 tools::Json run(const Settings &s)
