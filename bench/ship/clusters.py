@@ -98,9 +98,14 @@ class Node:
 
 
 @contextmanager
-def running(name: str, command: list[str], log: Path, user: str | None = None) -> Iterator[Node]:
-    """A server, ended however the block is left.  SIGQUIT ends PostgreSQL with its processes, and
-    the others as well; what they have in memory is of no use."""
+def running(
+    name: str,
+    command: list[str],
+    log: Path,
+    user: str | None = None,
+    end: signal.Signals = signal.SIGKILL,
+) -> Iterator[Node]:
+    """A server, ended however the block is left."""
     with open(log, "ab") as output:
         process = subprocess.Popen(
             command,
@@ -115,7 +120,7 @@ def running(name: str, command: list[str], log: Path, user: str | None = None) -
     try:
         yield Node(name, process, log)
     finally:
-        process.send_signal(signal.SIGQUIT)
+        process.send_signal(end)
         try:
             process.wait(timeout=30)
         except subprocess.TimeoutExpired:
@@ -178,7 +183,7 @@ class Fur(Cluster):
 
     def start(self, stack: ExitStack) -> str:
         self.place.mkdir()
-        return run([self.program("ship"), "--version"]).strip()
+        return "libfur " + run([self.program("ship"), "--version"]).split()[-1]
 
     def commits(self, clients: int, options: list[str], libraries: str = "") -> Result:
         command = [self.program("ship"), "--commits", "--pm", "sync"]
@@ -266,7 +271,7 @@ class Postgres(Cluster):
         standby = self.node(stack, "standby", port, "cluster_name=standby")
         state = "SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'"
         await_ready([primary, standby], lambda: self.query(state) == "sync")
-        return self.run("postgres", "--version")
+        return "PostgreSQL " + self.query("SHOW server_version").split()[0]
 
     def prepare(self) -> None:
         self.place.mkdir()
@@ -295,7 +300,9 @@ class Postgres(Cluster):
             command += ["-c", each]
         command += ["-c", setting]
         log = self.place / f"{name}.log"
-        return stack.enter_context(running(f"PostgreSQL's {name}", command, log, self.user))
+        # Its processes end with it, and it writes nothing more.
+        server = running(f"PostgreSQL's {name}", command, log, self.user, signal.SIGQUIT)
+        return stack.enter_context(server)
 
     def where(self) -> list[str]:
         return ["-h", HOST, "-p", str(self.port), "-U", "bench"]
@@ -377,7 +384,7 @@ class Etcd(Put):
             for k in range(len(ports) // 2)
         ]
         await_ready(nodes, lambda: self.find_leader(ports[3:]))
-        return run([program, "--version"]).splitlines()[0].replace(" Version:", "")
+        return "etcd " + run([program, "--version"]).splitlines()[0].split()[-1]
 
     def node(self, stack: ExitStack, name: str, peer: int, port: int, members: str) -> Node:
         command = ["etcd", "--name", name, "--data-dir", str(self.place / name)]
