@@ -90,6 +90,13 @@ def result_of(command: list[str], env: dict[str, str] | None = None) -> dict[str
     return result
 
 
+def begin_node() -> None:
+    """In a child, before it runs its program.  Ctrl-C at the terminal is for this process alone;
+    but the session is the same, as Linux may share the cores out by sessions."""
+    os.setpgrp()
+    die_with_parent()
+
+
 @dataclass
 class Node:
     name: str
@@ -113,9 +120,8 @@ def running(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C at the terminal is for this process alone
             user=user,
-            preexec_fn=die_with_parent,
+            preexec_fn=begin_node,
         )
     try:
         yield Node(name, process, log)
