@@ -10,6 +10,7 @@
 #     @library    to build the library and fur-replayer
 #     @check      for ./check
 #     @release    for ./check --release
+#     @peers      other systems that benchmarks run beside libfur (docs/benchmarks.md)
 #     @site       for the HTML site: ninja -C build site
 #     @cross      for ./check --cross
 #     @sysroot    libraries of another processor (tools/cross/sysroot.sh; not installed)
@@ -41,6 +42,10 @@ packages_of() {
 		# The tests of GCC's library for transactions (tests/itm/gcc_suite.py).
 		echo "gcc-$(gcc -dumpversion 2>/dev/null || echo 12)-source"
 		;;
+	@peers)
+		echo libsqlite3-dev librocksdb-dev liblmdb-dev # in commits and snapshot
+		echo redis-server redis-tools postgresql etcd-server
+		;;
 	@site) echo python3-sphinx python3-myst-parser furo mandoc ;;
 	@cross)
 		echo build-essential meson ninja-build pkg-config libxxhash-dev python3
@@ -54,7 +59,7 @@ packages_of() {
 		;;
 	@*)
 		echo "setup.sh: no group '$1'; groups:" \
-			"@library @check @release @site @cross @sysroot" >&2
+			"@library @check @release @peers @site @cross @sysroot" >&2
 		return 2
 		;;
 	*) echo "$1" ;;

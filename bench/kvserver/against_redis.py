@@ -38,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "common"))
 
 import script  # noqa: E402
 from script import Failed, Refused  # noqa: E402
+from servers import say_progress, seconds, sync_us, whole  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVERS = ("redis", "kvserver")
@@ -165,11 +166,6 @@ def measure(options: argparse.Namespace) -> Results:
     return results
 
 
-def say_progress(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{text:<79.79}\r", end="", file=sys.stderr, flush=True)
-
-
 # ------------------------------------------------------------------------------- the machine
 
 
@@ -203,21 +199,6 @@ def round_trip_us() -> float | None:
     for end in (to_write, to_read, back_read, back_write):
         os.close(end)
     os.waitpid(child, 0)
-    return statistics.median(times) * 1e6
-
-
-def sync_us(directory: str) -> float:
-    """fdatasync after a write of 4 KiB into a file of a fixed size; the median."""
-    times = []
-    with tempfile.TemporaryFile(dir=directory) as file:
-        descriptor = file.fileno()
-        os.write(descriptor, bytes(1 << 20))
-        os.fsync(descriptor)
-        for k in range(100):
-            os.pwrite(descriptor, b"x" * 4096, k * 4096)
-            began = time.perf_counter()
-            os.fdatasync(descriptor)
-            times.append(time.perf_counter() - began)
     return statistics.median(times) * 1e6
 
 
@@ -271,24 +252,8 @@ def print_table(rows: list[dict[str, Any]]) -> None:
 # ------------------------------------------------------------------------------ command line
 
 
-def whole(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 10**7:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number from 1 to 10000000")
-    return int(text)
-
-
 def whole_numbers(text: str) -> tuple[int, ...]:
     return tuple(whole(part) for part in text.split(","))
-
-
-def seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0
-    if not 0 < value <= 3600:
-        raise argparse.ArgumentTypeError(f"'{text}' is no length: use up to 3600 seconds")
-    return value
 
 
 def modes(text: str) -> tuple[str, ...]:

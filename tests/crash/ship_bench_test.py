@@ -48,6 +48,16 @@ def result_of(*args):
     return r
 
 
+def commits_of(*args):
+    """What peers.py asks for."""
+    result = run("--commits", *args, "--threads", "2", "--seconds", "0.05", "--json", "-")
+    assert result.returncode == 0 and not result.stderr, (args, result.stdout, result.stderr)
+    r = json.loads(result.stdout)
+    assert r["workload"] == "ship-commits" and r["clients"] == 2 and r["commits"] >= 2, r
+    assert r["commits_per_second"] > 0 and 0 < r["p50_us"] <= r["p99_us"], r
+    return r
+
+
 def refused(text, *args):
     result = run(*args)
     assert result.returncode == 2 and text in result.stderr, (args, result)
@@ -57,10 +67,14 @@ with tempfile.TemporaryDirectory() as place:
     if "FUR_KAFKA" in os.environ:
         log = f"kafka:{os.environ['FUR_KAFKA']}/bench"
         assert result_of("--engine", "kafka", "--log", log)["engine"] == "kafka"
+        assert commits_of("--engine", "kafka", "--log", log)["engine"] == "kafka"
     else:
         assert result_of("--engine", "null", "--threads", "2")["threads"] == 2
         r = result_of("--engine", "file", "--directory", place, "--pm", "sync")
         assert (r["engine"], r["pm"]) == ("file", "sync"), r
+        r = commits_of("--engine", "file", "--directory", place)
+        assert (r["engine"], r["pm"]) == ("file", "emulated"), r
+        refused("--rounds", "--commits", "--rounds", "2")
         refused("belong together", "--engine", "kafka")
         refused("belong together", "--log", "kafka:localhost:1/x")
         refused("--engine", "--engine", "paper")
