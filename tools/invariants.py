@@ -54,6 +54,7 @@ MODELS = [
         "bulkoperator",
         "ship",
         "shipapply",
+        "gate",
     )
 ]
 # A line of the list of mutations at the head of a model.

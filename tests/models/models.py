@@ -13,9 +13,9 @@
 
 Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, sweep.pml,
 switch.pml, snapshot.pml, group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml,
-bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml or shipapply.pml.  Before any, models.py checks
-that its table of mutations agrees with the lists at the heads of the models, and with the headings
-of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
+bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml, shipapply.pml or gate.pml.  Before any,
+models.py checks that its table of mutations agrees with the lists at the heads of the models, and
+with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -49,6 +49,7 @@ BULK_BLOCK = HERE / "bulkblock.pml"
 BULK_OPERATOR = HERE / "bulkoperator.pml"
 SHIP = HERE / "ship.pml"
 SHIP_APPLY = HERE / "shipapply.pml"
+GATE = HERE / "gate.pml"
 PLANTS = HERE.parent / "plants"
 MACHINES = {
     "tsx": ["TSX"],
@@ -266,6 +267,13 @@ LONG_SHIP_SETTINGS: dict[str, list[str]] = {
 SHIP_APPLY_SETTINGS: dict[str, list[str]] = {
     "shipapply": [],
     "shipapplyfirst": ["FIRSTDROPS"],
+}
+# Of gate.pml.
+GATE_SETTINGS: dict[str, list[str]] = {
+    "gate": [],
+    "gatetso": ["TSO"],
+    "gatekeep": ["KEEP"],
+    "gatereads": ["READS"],
 }
 LONG_CLAIMS_SETTINGS: dict[str, list[str]] = {
     "claimstwice": ["NR=2"],
@@ -715,6 +723,18 @@ SHIP_APPLY_MUTATIONS = [
     Mutation("PARTKEPT", "INV-SH14", ["ship-part-kept"], [], ["shipapply"]),
     Mutation("PARTCOUNTED", "INV-SH50", [], [], ["shipapply", "shipapplyfirst"]),
 ]
+# Of gate.pml.
+GATE_MUTATIONS = [
+    Mutation("LOOKUNFENCED", "INV-SH6", [], [], ["gate", "gatetso"]),
+    Mutation("STATEFIRST", "INV-SH6", [], [], ["gate"]),
+    Mutation("CLOSEUNFENCED", "INV-SH6", [], [], ["gate", "gatetso"]),
+    Mutation("DRAINEDFIRST", "INV-SH6", [], [], ["gate"]),
+    Mutation("ASKFIRST", "INV-SH6", [], [], ["gate"]),
+    Mutation("NEXTSLOT", "INV-SH6", [], [], ["gate"]),
+    Mutation("ASKEDKEPT", "INV-SH6", [], [], ["gatekeep"]),
+    Mutation("READEROPEN", "INV-SH6", [], [], ["gatereads"]),
+    Mutation("FENCEDFIRST", "INV-SH6", [], [], ["gate"]),
+]
 ALL_MUTATIONS = (
     MUTATIONS
     + SOFTWARE_MUTATIONS
@@ -734,6 +754,7 @@ ALL_MUTATIONS = (
     + BULK_OPERATOR_MUTATIONS
     + SHIP_MUTATIONS
     + SHIP_APPLY_MUTATIONS
+    + GATE_MUTATIONS
 )
 # Steps that a model leaves out or swaps without harm, and the settings or machines.
 SPARED = {
@@ -745,6 +766,7 @@ SPARED = {
     "ENDUNFENCED": ["sweeptso"],
     "NOCLAIM": ["shipanew", "shiptakeover"],
     "PARTKEPT": ["shipapplyfirst"],
+    "BEGINBLIND": ["gate", "gatekeep"],
 }
 
 # Of the cases without --long, those that take seconds, the longest first.  gcc optimises them, and
@@ -836,6 +858,7 @@ def cases(long: bool) -> dict[str, Case]:
         | cases_of_one(BULK_OPERATOR, "bulkoperator", BULK_OPERATOR_MUTATIONS)
         | cases_of(SHIP, SHIP_SETTINGS | LONG_SHIP_SETTINGS, SHIP_MUTATIONS, LONG_SHIP_SETTINGS)
         | cases_of(SHIP_APPLY, SHIP_APPLY_SETTINGS, SHIP_APPLY_MUTATIONS)
+        | cases_of(GATE, GATE_SETTINGS, GATE_MUTATIONS)
         | spared_cases()
     )
     return {name: case for name, case in every.items() if long or not case.long}
@@ -891,6 +914,7 @@ def spared_cases() -> dict[str, Case]:
                 (GROUP, GROUP_SETTINGS),
                 (SHIP, SHIP_SETTINGS),
                 (SHIP_APPLY, SHIP_APPLY_SETTINGS),
+                (GATE, GATE_SETTINGS),
             ):
                 if name in settings:
                     found[f"{name}-{spared}"] = Case(model, settings[name] + [spared], True)
@@ -918,6 +942,7 @@ def disagreements() -> list[str]:
         (BULK_OPERATOR, BULK_OPERATOR_MUTATIONS),
         (SHIP, SHIP_MUTATIONS),
         (SHIP_APPLY, SHIP_APPLY_MUTATIONS),
+        (GATE, GATE_MUTATIONS),
     ):
         invariants = {m.name: m.invariant for m in mutations}
         listed = dict(MUTATION_LINE.findall(model.read_text().split("*/")[0]))
