@@ -111,7 +111,7 @@ void ship_close_gate(struct durability *d)
 	/* Full fence: orders the state before the caller's loads of the ring.  An update stores
 	 * its marker, has a full fence in ship_call(), and loads the state: so we find its marker,
 	 * or it finds the state and waits for the log.  Without the fence neither might see the
-	 * other, and the update would return without being shipped. */
+	 * other, and the update would return without being shipped (INV-SH6). */
 	arch_fence();
 }
 

@@ -48,7 +48,9 @@ std::string repeat_command(const Options &o, uint64_t seed, uint64_t crash_at)
 		c += " --snapshots";
 	if (o.moves)
 		c += " --moves";
-	if (o.ships)
+	if (o.handover)
+		c += " --handover";
+	else if (o.ships)
 		c += " --ships";
 	if (o.by_name)
 		c += " --by-name";

@@ -23,7 +23,7 @@ struct Options {
 	uint64_t first = 1, last = 100, crash_at = 0;
 	uint64_t must_find = 0; /* the seed to begin with; 0: there should be no violation */
 	bool crash = false, keep_going = false, replayer = false, dram = false, snapshots = false,
-	     moves = false, ships = false, by_name = false;
+	     moves = false, ships = false, handover = false, by_name = false;
 	/* machine, workload, isolation, replayer, dram and pm_write_ns by the seed */
 	bool any = false;
 	bool snapshot = false;                                /* opens the heap with FUR_SNAPSHOT */

@@ -46,6 +46,14 @@ void point_bulk_returned()
 {
 	EMU_POINT(bulk__returned);
 }
+void point_gate_closed()
+{
+	EMU_POINT(gate__closed);
+}
+void point_handed_over()
+{
+	EMU_POINT(gate__handed__over);
+}
 void point_exchanged()
 {
 	EMU_POINT(operator__exchanged);
@@ -74,6 +82,7 @@ static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const
 	run.snapshot_percent = plan.snapshot_percent;
 	run.snapshot_bytes = plan.snapshot_bytes;
 	run.first_on_agent = o.threads - plan.on_agent;
+	run.ended = 0;
 	run.handed.busy = 0;
 	run.handed.thread = -1;
 	run.bulk_torn = false;
