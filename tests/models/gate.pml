@@ -23,8 +23,8 @@
  *
  * Checked: when the node claims in answer to the frame, and ever after, the stream has every update
  * that has returned, and every one that a read-only transaction has returned (INV-SH6).  An update
- * that returns FUR_EFENCED is not in the stream.  No thread waits forever; an update may wait at the
- * closed gate.
+ * that returns FUR_EFENCED is not in the stream (INV-SH7).  No thread waits forever; an update may
+ * wait at the closed gate.
  *
  * Mutations.  Each breaks the invariant in parentheses, and must be found; models.py tells in which
  * settings:
@@ -36,7 +36,7 @@
  *   NEXTSLOT     it looks at the ring's next slot alone (INV-SH6)
  *   ASKEDKEPT    of a second handover it takes the first one's look (INV-SH6)
  *   READEROPEN   a read-only transaction does not look at the state (INV-SH6)
- *   FENCEDFIRST  the state tells of the claim before `acked` has its last value (INV-SH6)
+ *   FENCEDFIRST  the state tells of the claim before `acked` has its last value (INV-SH7)
  *
  * A step that does no harm if it is left out:
  *   -DBEGINBLIND  an update begins at the closed gate: it waits before it returns.  The look at the

@@ -726,14 +726,14 @@ SHIP_APPLY_MUTATIONS = [
 # Of gate.pml.
 GATE_MUTATIONS = [
     Mutation("LOOKUNFENCED", "INV-SH6", [], [], ["gate", "gatetso"]),
-    Mutation("STATEFIRST", "INV-SH6", [], [], ["gate"]),
-    Mutation("CLOSEUNFENCED", "INV-SH6", [], [], ["gate", "gatetso"]),
-    Mutation("DRAINEDFIRST", "INV-SH6", [], [], ["gate"]),
-    Mutation("ASKFIRST", "INV-SH6", [], [], ["gate"]),
-    Mutation("NEXTSLOT", "INV-SH6", [], [], ["gate"]),
+    Mutation("STATEFIRST", "INV-SH6", ["ship-gate-looked-early"], [], ["gate"]),
+    Mutation("CLOSEUNFENCED", "INV-SH6", ["ship-gate-unfenced"], [], ["gate", "gatetso"]),
+    Mutation("DRAINEDFIRST", "INV-SH6", ["ship-gate-drained-first"], [], ["gate"]),
+    Mutation("ASKFIRST", "INV-SH6", ["ship-gate-undrained"], [], ["gate"]),
+    Mutation("NEXTSLOT", "INV-SH6", ["ship-gate-next-slot"], [], ["gate"]),
     Mutation("ASKEDKEPT", "INV-SH6", [], [], ["gatekeep"]),
-    Mutation("READEROPEN", "INV-SH6", [], [], ["gatereads"]),
-    Mutation("FENCEDFIRST", "INV-SH6", [], [], ["gate"]),
+    Mutation("READEROPEN", "INV-SH6", ["ship-gate-reader-blind"], [], ["gatereads"]),
+    Mutation("FENCEDFIRST", "INV-SH7", [], [], ["gate"]),
 ]
 ALL_MUTATIONS = (
     MUTATIONS
@@ -790,6 +790,7 @@ SLOW = [
     "soft-nw3",
     "asyncreader-READERBLIND",
     "shippowertakeover",
+    "gatereads",
     "shiptakeover",
     "shiptakeover-NOCLAIM",
     "shipanew-NOCLAIM",

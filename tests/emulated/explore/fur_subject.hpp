@@ -54,10 +54,7 @@ inline void must(int result)
 inline void must_unless_fenced(int result)
 {
 	if (result == FUR_EFENCED && unseen([] { return run.o->handover; })) {
-		unseen([] {
-			oracle::fenced();
-			return 0;
-		});
+		oracle::fenced();
 		await_end();
 	}
 	must(result);
@@ -213,7 +210,8 @@ public:
 				fur_abort(tx);
 				return false;
 			}
-			must_unless_fenced(ticket ? fur_commit(tx, ticket) : fur_commit(tx, nullptr));
+			must_unless_fenced(
+			        ticket ? fur_commit(tx, ticket) : fur_commit(tx, nullptr));
 			return true;
 		}
 		/* Whether the body may run again, how libfur leaves it then, and whether the update
@@ -424,8 +422,7 @@ public:
 		durability *d = beside.d.get();
 		Random random{run.seed * 31 + 7};
 		uint64_t shipped = ship_acked(d);
-		const uint64_t close_at =
-		        shipped + random.below(run.threads * run.operations / 2);
+		const uint64_t close_at = shipped + random.below(run.threads * run.operations / 2);
 		bool closed = false;
 		ship_begin(d);
 		for (;;) {
