@@ -74,6 +74,7 @@ void ship_call_shipper(struct durability *d)
 	arch_fence();
 	const bool asleep = arch_load32(&c->asleep);
 	FUR_POINT(ship__looked);
+	FUR_POINT(ship__goes__on); /* until then a test can hold us */
 	if (asleep) {
 		arch_store32(&c->asleep, 0);
 		event_wake_all_shared(&c->calls);
@@ -185,7 +186,9 @@ void ship_await_updates(struct durability *d, uint64_t durts, const uint32_t *st
 	arch_store32(&c->asleep, 1);
 	arch_fence(); /* see ship_call_shipper() */
 	if (arch_load_acquire(&durability_marker(d, durts)->durts) != durts &&
-	        !arch_load32_acquire(stopping))
+	        !arch_load32_acquire(stopping)) {
+		FUR_POINT(ship__found__none);
 		event_wait_shared(&c->calls, ticket, ns);
+	}
 	arch_store32(&c->asleep, 0);
 }

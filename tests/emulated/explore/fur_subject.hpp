@@ -50,10 +50,15 @@ inline void must(int result)
 		syscall(SYS_nanosleep, &time, nullptr);
 }
 
+inline bool has_lost_its_place(int result)
+{
+	return result == FUR_EFENCED && unseen([] { return run.o->handover; });
+}
+
 /* Of a transaction, which ends its thread's work if another node has taken over. */
 inline void must_unless_fenced(int result)
 {
-	if (result == FUR_EFENCED && unseen([] { return run.o->handover; })) {
+	if (has_lost_its_place(result)) {
 		oracle::fenced();
 		await_end();
 	}
@@ -191,7 +196,11 @@ public:
 				result = fur_bulk_run(self_, &job, nullptr);
 			if (result == FUR_EBUSY || result == FUR_EABORTED)
 				return false;
-			must_unless_fenced(result);
+			/* Perhaps it is committed, and waits until its block is free: INV-SH7
+			 * is not for it. */
+			if (has_lost_its_place(result))
+				await_end();
+			must(result);
 			return true;
 		}
 		void sync()
