@@ -96,6 +96,9 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.option("--retries", o.retries,
 	        "libfur: attempts in hardware before an update does without; default: chosen by "
 	        "the seed");
+	line.option("--late", o.late,
+	        "libfur: percent of the updates that end with tickets; default: chosen by the "
+	        "seed");
 	line.option("--pm-write-ns", o.pm_write_ns,
 	        "from a line's write-back until it is durable, and until the thread's next one; "
 	        "default: the machine's");
