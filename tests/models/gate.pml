@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * gate.pml - the gate of a planned handover (src/durability/ship.h, INV-SH6): two updates, which
- * return when they are durable here, the shipper, and the node that is to take over.  ship.pml has the log; here a frame is in the stream at once, unless the node has
- * claimed before.
+ * return when they are durable here, the shipper, and the node that is to take over.  ship.pml has
+ * the log; here a frame is in the stream at once, unless the node has claimed before.
  *
  * The shipper sets the state, and looks at the ring; an update puts its marker, and looks at the
  * state.  As in sweep.pml each thread has a store buffer.  A store waits there until it is
@@ -18,8 +18,8 @@
  * Settings:
  *   -DTSO          stores are performed in order, as on x86
  *   -DREADS        there is a read-only transaction
- *   -DKEEP         the node may claim too late: the handover ends, updates begin again, and there is
- *                  a second handover
+ *   -DKEEP         the node may not claim in time: updates begin again, and there is a second
+ *                  handover
  *
  * Checked: when the node claims in answer to the frame, and ever after, the stream has every update
  * that has returned, and every one that a read-only transaction has returned (INV-SH6).  An update
@@ -29,7 +29,7 @@
  * Mutations.  Each breaks the invariant in parentheses, and must be found; models.py tells in which
  * settings:
  *   LOOKUNFENCED  an update has no fence between its marker and its look at the state (INV-SH6)
- *   STATEFIRST    it looks at the state before it puts its marker (INV-SH6)
+ *   STATEFIRST   it looks at the state before it puts its marker (INV-SH6)
  *   CLOSEUNFENCED  the shipper has no fence between the state and its look at the ring (INV-SH6)
  *   DRAINEDFIRST  it looks at the ring, and then sets the state (INV-SH6)
  *   ASKFIRST     it asks the node without a look at the ring (INV-SH6)

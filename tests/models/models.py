@@ -15,7 +15,8 @@ Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.
 switch.pml, snapshot.pml, group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml,
 bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml, shipapply.pml or gate.pml.  Before any,
 models.py checks that its table of mutations agrees with the lists at the heads of the models, and
-with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
+with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1
+not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
