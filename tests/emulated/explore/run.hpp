@@ -68,8 +68,8 @@ void point_returned();      /* transaction__returned: also the wait for a ticket
 void point_sync();          /* sync__begin */
 void point_bulk_returned(); /* bulk__returned */
 void point_exchanged();     /* operator__exchanged: before the operator maps */
-/* gate__closed, gate__handed__over: of --handover's shipper, which then looks at the ring, and which
- * has found it drained. */
+/* gate__closed, gate__handed__over: of --handover's shipper, which then looks at the ring, and
+ * which has found it drained. */
 void point_gate_closed();
 void point_handed_over();
 
