@@ -57,6 +57,7 @@ MODELS = [
         "grouplocks",
         "groupwaits",
         "groupheaps",
+        "gate",
     )
 ]
 # A line of the list of mutations at the head of a model.

@@ -306,6 +306,15 @@ static int await_over(struct durability *d, struct commit *c, int error)
 	return error;
 }
 
+/* INV-SH7: the marker is in the file, and a wait has ended with `error`.  When another heap has
+ * taken over, the first thread that finds out makes this one fail, and all other waits with it.
+ * That tells nothing of this update: the shipping log may have it.  ship_wait() knows, also of what
+ * the update has read from, which has drawn lower durTSs (INV-D4). */
+static int exact_if_fenced(struct durability *d, const struct commit *c, int error)
+{
+	return unlikely(error == FUR_EFENCED) ? ship_wait(d, c->durts + 1) : error;
+}
+
 /* A late update returns when everything below this durTS is durable, and acknowledged (INV-SH3). */
 static int await_below(struct durability *d, uint64_t durts)
 {
@@ -319,7 +328,8 @@ int durability_await(struct durability *d, struct commit *c, int error)
 		return error;
 	/* Everything below its durTS is durable then, and so are all updates of D (INV-D4). */
 	if (c->late)
-		return await_over(d, c, c->async ? 0 : await_below(d, c->durts + 1));
+		return await_over(
+		        d, c, c->async ? 0 : exact_if_fenced(d, c, await_below(d, c->durts + 1)));
 	/* 3.  INV-D2: we are durable; now wait for D.  Without the wait a failure could lose an
 	 * update of D, and so ours too, although we had returned. */
 	dset_wait(d, c); /* A1:37 */
@@ -334,7 +344,7 @@ int durability_await(struct durability *d, struct commit *c, int error)
 		error = async_wait_all(d);
 	if (!error && ship_replicates(d)) /* INV-SH3; D has drawn lower durTSs (INV-D4) */
 		error = ship_wait(d, c->durts + 1);
-	return await_over(d, c, error);
+	return await_over(d, c, exact_if_fenced(d, c, error));
 }
 
 /* Put the abort marker into the update's slot, and make it durable. */

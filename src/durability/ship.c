@@ -81,6 +81,7 @@ void ship_call_shipper(struct durability *d)
 		arch_fence();
 	const bool asleep = arch_load32(&c->asleep);
 	FUR_POINT(ship__looked);
+	FUR_POINT(ship__goes__on); /* until then a test can hold us */
 	if (asleep) {
 		arch_store32(&c->asleep, 0);
 		event_wake_all_shared(&c->calls);
@@ -137,7 +138,7 @@ int ship_close_gate(struct durability *d)
 	/* Orders the state before the caller's loads of the ring.  An update stores its marker, has
 	 * a full fence in ship_call() or this one, and loads the state: so we find its marker, or
 	 * it finds the state and waits for the log.  Without the fence neither might see the other,
-	 * and the update would return without being shipped. */
+	 * and the update would return without being shipped (INV-SH6). */
 	return ship_fence_updates(d);
 }
 
@@ -211,8 +212,10 @@ int ship_await_updates(struct durability *d, uint64_t durts, const uint32_t *sto
 	arch_store32(&c->asleep, 1);
 	const int error = ship_fence_updates(d); /* see ship_call_shipper() */
 	if (!error && arch_load_acquire(&durability_marker(d, durts)->durts) != durts &&
-	        !arch_load32_acquire(stopping))
+	        !arch_load32_acquire(stopping)) {
+		FUR_POINT(ship__found__none);
 		event_wait_shared(&c->calls, ticket, ns);
+	}
 	arch_store32(&c->asleep, 0);
 	return error;
 }

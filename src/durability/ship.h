@@ -19,11 +19,11 @@
  *            fail-over takes back.
  *   INV-SH4  libfur does not recover such a heap: the log may have updates that the heap's file has
  *            lost, and a recovery without them would give their durTSs up.
- *            While the heap is handed over to another one on purpose, this holds for every heap: so
- *            no transaction returns what the other one lacks (ship_close_gate()).
  *   INV-SH5  An update begins only while a quarter of the ring, and of its thread's log, is free.
  *            So the updates that have begun find room without an acknowledgement, unless they are
  *            large, and when the log is slow updates wait where they block no other thread.
+ *   INV-SH6  While the heap is handed over to another one on purpose, INV-SH3 holds for every heap:
+ *            so the other one lacks nothing that has returned (ship_close_gate()).
  */
 #ifndef FUR_SHIP_H
 #define FUR_SHIP_H

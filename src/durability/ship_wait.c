@@ -2,6 +2,9 @@
  *
  * ship_wait.c - where transactions wait for the shipping log: at the begin of an update, and before
  * they return (ship.h).
+ *
+ *   INV-SH7  An update returns FUR_EFENCED only if the log has nothing of it, and never will: a
+ *            program may make it again at the other heap.
  */
 #include "base/error.h"
 #include "base/event.h"

@@ -105,6 +105,7 @@ def usage():
         (["--threads", "99"], "--threads"),
         (["--isolation", "none"], "--isolation none"),
         (["--any", "--tm", "spht"], "--any is for libfur"),
+        (["--handover", "--crash"], "--handover ends each run"),
         (["--bogus"], "bogus"),
         (["--machine", "nosuch"], "nosuch: no such machine"),
         (["--order", "a update__begin < b nosuch"], "no point nosuch: use "),

@@ -52,6 +52,7 @@ struct Tx {
 	bool begun = false, aborted = false, committing = false, pending = false, kept = true;
 	bool published = false;            /* in software: its hardware transactions publish it */
 	bool stored = false;               /* published, and not to be withdrawn any more */
+	bool drew = false;                 /* a durTS, since its end was called */
 	bool tries_to_store = false;       /* the same, unless its hardware transaction aborts */
 	bool by_hardware = false;          /* visible since a hardware transaction has committed */
 	std::optional<Access> forgot;      /* a read of a word of its own that had another value */
@@ -102,6 +103,7 @@ struct Run {
 	std::vector<Tx> txs;
 	std::vector<Event> events;
 	std::map<int, size_t> open;        /* thread -> its transaction */
+	std::map<int, size_t> fenced;      /* the same, of an update that the shipping log lacks */
 	std::set<int> in_hardware;         /* threads with a hardware transaction open */
 	std::vector<size_t> order;         /* visible updates */
 	std::map<uint64_t, size_t> writer; /* of a word: the visible update that wrote it last */
@@ -320,6 +322,7 @@ void committing(Becomes how, uint64_t number)
 {
 	Tx &tx = *open_tx(current_thread());
 	tx.committing = true;
+	tx.drew = false;
 	tx.published = how == Becomes::PUBLISHED;
 	run.counts.published += tx.published;
 	run.counts.in_place += how == Becomes::VISIBLE_NOW;
@@ -398,6 +401,8 @@ void visible()
 bool drawn(uint64_t durts)
 {
 	Tx *tx = open_tx(current_thread());
+	if (tx)
+		tx->drew = true;
 	if (!tx || !tx->published || tx->visible || tx->writes.empty() ||
 	        run.in_hardware.contains(current_thread()))
 		return false;
@@ -431,6 +436,18 @@ void withdrawn()
 {
 	if (Tx &tx = *open_tx(current_thread()); tx.visible)
 		withdraw(tx);
+}
+
+void fenced()
+{
+	Tx *tx = open_tx(current_thread());
+	if (!tx || !tx->update || !tx->committing)
+		return;
+	if (tx->number)
+		run.fenced[tx->thread] = index_of(*tx);
+	/* In place: it found no room, and was rolled back. */
+	if (tx->visible && !tx->drew)
+		withdraw(*tx);
 }
 
 void pending()
@@ -845,6 +862,19 @@ std::string check_durable(
 		return "word " + hex(word) + " is " + hex(is) + " after recovery; " +
 		       name_of(run.txs[run.order[last.since - 1]]) +
 		       ", the last that survives to write it, wrote " + hex(last.value);
+	}
+	return "";
+}
+
+std::string check_fenced(const uint64_t *newest, size_t threads)
+{
+	for (auto [thread, index] : run.fenced) {
+		const Tx &tx = run.txs[index];
+		auto t = static_cast<size_t>(thread);
+		if (t < threads && tx.number <= newest[t]) {
+			run.named = {index};
+			return name_of(tx) + " had returned FUR_EFENCED, and the log has it";
+		}
 	}
 	return "";
 }

@@ -76,6 +76,8 @@ uint64_t ended();
 /* By any thread: a wait for a ticket of `thread` has returned; `mark`: ended()'s for that ticket.
  * True: a transaction that is answered now has read from an update that has not been answered. */
 bool answered(int thread, uint64_t mark);
+/* Or: its end, if it has begun to commit, has returned FUR_EFENCED, and its thread does no more. */
+void fenced();
 /* A wait for all updates has returned; `mark`: before_sync()'s, before the wait. */
 uint64_t before_sync();
 bool synced(uint64_t mark);
@@ -103,6 +105,10 @@ std::string check_isolation(Isolation isolation);
  * according to the heap. */
 std::string check_durable(
         Isolation isolation, const void *heap, const uint64_t *newest, size_t threads);
+
+/* Nothing, or an update that has returned FUR_EFENCED, and is in a heap that follows the shipping
+ * log. */
+std::string check_fenced(const uint64_t *newest, size_t threads);
 
 /* Nothing was lost: the heap holds all updates. */
 std::string check_final(const void *heap);

@@ -13,10 +13,10 @@
 
 Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, sweep.pml,
 switch.pml, snapshot.pml, group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml,
-bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml, shipapply.pml, grouplocks.pml, groupwaits.pml
-or groupheaps.pml.  Before any, models.py checks that its table of mutations agrees with the lists
-at the heads of the models, and with the headings of the planted bugs (tests/plants/*.patch).  Exit
-status: 0 all as expected, 1 not, 2 wrong usage.
+bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml, shipapply.pml, gate.pml, grouplocks.pml,
+groupwaits.pml or groupheaps.pml.  Before any, models.py checks that its table of mutations agrees
+with the lists at the heads of the models, and with the headings of the planted bugs
+(tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -53,6 +53,7 @@ SHIP_APPLY = HERE / "shipapply.pml"
 GROUP_LOCKS = HERE / "grouplocks.pml"
 GROUP_WAITS = HERE / "groupwaits.pml"
 GROUP_HEAPS = HERE / "groupheaps.pml"
+GATE = HERE / "gate.pml"
 PLANTS = HERE.parent / "plants"
 MACHINES = {
     "tsx": ["TSX"],
@@ -313,6 +314,15 @@ GROUP_HEAPS_SETTINGS: dict[str, list[str]] = {
 LONG_GROUP_HEAPS_SETTINGS: dict[str, list[str]] = {
     "groupheapslateread": ["LATEREAD"],
     "groupheapslateboth": ["LATE", "LATEREAD"],
+}
+# Of gate.pml.
+GATE_SETTINGS: dict[str, list[str]] = {
+    "gate": [],
+    "gatetso": ["TSO"],
+    "gatelent": ["LENT"],
+    "gatelenttso": ["LENT", "TSO"],
+    "gatekeep": ["KEEP"],
+    "gatereads": ["READS"],
 }
 LONG_CLAIMS_SETTINGS: dict[str, list[str]] = {
     "claimstwice": ["NR=2"],
@@ -796,6 +806,19 @@ GROUP_HEAPS_MUTATIONS = [
     Mutation("NONAME", "INV-D3", [], [], ["groupheaps", "groupheapslateread"]),
     Mutation("PARTNOTLATE", "INV-AS3", [], [], ["groupheapslateread"]),
 ]
+# Of gate.pml.
+GATE_MUTATIONS = [
+    Mutation("LOOKUNFENCED", "INV-SH6", [], [], ["gate", "gatetso"]),
+    Mutation("STATEFIRST", "INV-SH6", ["ship-gate-looked-early"], [], ["gate"]),
+    Mutation("CLOSEUNFENCED", "INV-SH6", [], [], ["gate", "gatetso"]),
+    Mutation("OTHERSUNFENCED", "INV-SH6", ["ship-gate-unfenced"], [], ["gatelent", "gatelenttso"]),
+    Mutation("DRAINEDFIRST", "INV-SH6", ["ship-gate-drained-first"], [], ["gate"]),
+    Mutation("ASKFIRST", "INV-SH6", ["ship-gate-undrained"], [], ["gate"]),
+    Mutation("NEXTSLOT", "INV-SH6", ["ship-gate-next-slot"], [], ["gate"]),
+    Mutation("ASKEDKEPT", "INV-SH6", [], [], ["gatekeep"]),
+    Mutation("READEROPEN", "INV-SH6", ["ship-gate-reader-blind"], [], ["gatereads"]),
+    Mutation("FENCEDFIRST", "INV-SH7", [], [], ["gate"]),
+]
 ALL_MUTATIONS = (
     MUTATIONS
     + SOFTWARE_MUTATIONS
@@ -818,6 +841,7 @@ ALL_MUTATIONS = (
     + GROUP_LOCKS_MUTATIONS
     + GROUP_WAITS_MUTATIONS
     + GROUP_HEAPS_MUTATIONS
+    + GATE_MUTATIONS
 )
 # Steps that a model leaves out or swaps without harm, and the settings or machines.
 SPARED = {
@@ -830,6 +854,7 @@ SPARED = {
     "NOCLAIM": ["shipanew", "shiptakeover"],
     "PARTKEPT": ["shipapplyfirst"],
     "OPENEARLY": ["grouplocks"],
+    "BEGINBLIND": ["gate", "gatekeep"],
 }
 
 # Of the cases without --long, those that take seconds, the longest first.  gcc optimises them, and
@@ -853,6 +878,7 @@ SLOW = [
     "soft-nw3",
     "asyncreader-READERBLIND",
     "shippowertakeover",
+    "gatereads",
     "shiptakeover",
     "shiptakeover-NOCLAIM",
     "shipanew-NOCLAIM",
@@ -923,6 +949,7 @@ def cases(long: bool) -> dict[str, Case]:
         | cases_of(SHIP, SHIP_SETTINGS | LONG_SHIP_SETTINGS, SHIP_MUTATIONS, LONG_SHIP_SETTINGS)
         | cases_of(SHIP_APPLY, SHIP_APPLY_SETTINGS, SHIP_APPLY_MUTATIONS)
         | group_update_cases()
+        | cases_of(GATE, GATE_SETTINGS, GATE_MUTATIONS)
         | spared_cases()
     )
     return {name: case for name, case in every.items() if long or not case.long}
@@ -1003,6 +1030,7 @@ def spared_cases() -> dict[str, Case]:
                 (SHIP, SHIP_SETTINGS),
                 (SHIP_APPLY, SHIP_APPLY_SETTINGS),
                 (GROUP_LOCKS, GROUP_LOCKS_SETTINGS),
+                (GATE, GATE_SETTINGS),
             ):
                 if name in settings:
                     found[f"{name}-{spared}"] = Case(model, settings[name] + [spared], True)
@@ -1033,6 +1061,7 @@ def disagreements() -> list[str]:
         (GROUP_LOCKS, GROUP_LOCKS_MUTATIONS),
         (GROUP_WAITS, GROUP_WAITS_MUTATIONS),
         (GROUP_HEAPS, GROUP_HEAPS_MUTATIONS),
+        (GATE, GATE_MUTATIONS),
     ):
         invariants = {m.name: m.invariant for m in mutations}
         listed = dict(MUTATION_LINE.findall(model.read_text().split("*/")[0]))

@@ -55,6 +55,7 @@ public:
 			voids += v;
 	}
 	std::vector<uint8_t> bytes;
+	uint64_t most = UINT64_MAX; /* it applies no update above */
 	uint64_t durts = 0, voids = 0, updates = 0, sides = 0;
 
 private:
@@ -81,7 +82,8 @@ private:
 			parts.insert(parts.end(), entries.bytes, entries.bytes + entries.n);
 			if (f.head.flags == FRAME_FIRST || f.head.flags == FRAME_MORE)
 				continue;
-			apply(parts);
+			if (entries.durts <= most)
+				apply(parts);
 			parts.clear();
 			side_.clear();
 		}

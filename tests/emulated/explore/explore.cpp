@@ -83,6 +83,10 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.flag("--ships", o.ships,
 	        "libfur: a shipper beside the working process, which returns only what the "
 	        "shipping log has; after a power failure, also check what a fail-over would use");
+	line.flag("--handover", o.handover,
+	        "libfur: the same with a process that returns what is durable here, until the "
+	        "shipper lets another node take over; then check what that has, and what it has "
+	        "not.  The run ends with that");
 	line.option("--plant", o.plant, "a planted bug; 'list' names them");
 	line.option("--isolation", o.isolation,
 	        "isolation that the oracle checks: opacity, snapshot; default: that of --tm");
@@ -92,6 +96,9 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.option("--retries", o.retries,
 	        "libfur: attempts in hardware before an update does without; default: chosen by "
 	        "the seed");
+	line.option("--late", o.late,
+	        "libfur: percent of the updates that end with tickets; default: chosen by the "
+	        "seed");
 	line.option("--pm-write-ns", o.pm_write_ns,
 	        "from a line's write-back until it is durable, and until the thread's next one; "
 	        "default: the machine's");
@@ -181,6 +188,9 @@ std::string mistake_in(Options &o)
 		return "--workload " + o.workload + " is for libfur: use --tm fur-opacity";
 	if (o.any && o.tm.rfind("fur-", 0) != 0)
 		return "--any is for libfur: use --tm fur-opacity";
+	if (o.handover && o.crash)
+		return "--handover ends each run, without --crash";
+	o.ships |= o.handover;
 	if (o.ships && (o.tm.rfind("fur-", 0) != 0 || o.tm == "fur-paper"))
 		return "--ships is for libfur: use --tm fur-opacity";
 	if (o.ships && o.threads > 6) /* heap_write_ship_page(): 8 slots for each */

@@ -41,6 +41,30 @@ inline void must(int result)
 		die(std::string("explore: ") + fur_errormsg());
 }
 
+/* The power will fail: until then a thread has nothing to do. */
+[[noreturn]] inline void await_end()
+{
+	const timespec time = {0, 1000};
+	run.ended++;
+	for (;;)
+		syscall(SYS_nanosleep, &time, nullptr);
+}
+
+inline bool has_lost_its_place(int result)
+{
+	return result == FUR_EFENCED && unseen([] { return run.o->handover; });
+}
+
+/* Of a transaction, which ends its thread's work if another node has taken over. */
+inline void must_unless_fenced(int result)
+{
+	if (has_lost_its_place(result)) {
+		oracle::fenced();
+		await_end();
+	}
+	must(result);
+}
+
 class Fur
 {
 public:
@@ -54,7 +78,7 @@ public:
 	Fur(const Options &o, const char *path, fur_htm htm, uint32_t retries)
 	{
 		fur_options f = options(o, htm);
-		if (o.ships)
+		if (o.ships && !o.handover)
 			f.ack = FUR_ACK_REPLICATED;
 		if (fur_open(path, &f, &heap_))
 			throw std::runtime_error(fur_errormsg());
@@ -94,9 +118,9 @@ public:
 				return;
 			}
 			fur_ro *tx;
-			must(fur_begin_ro(self_, &tx));
+			must_unless_fenced(fur_begin_ro(self_, &tx));
 			body(tx);
-			must(fur_end_ro(tx, nullptr));
+			must_unless_fenced(fur_end_ro(tx, nullptr));
 		}
 		template <class Body>
 		fur_ticket read_later(Body body)
@@ -107,9 +131,9 @@ public:
 				optimistically(body, &ticket);
 				return ticket;
 			}
-			must(fur_begin_ro(self_, &tx));
+			must_unless_fenced(fur_begin_ro(self_, &tx));
 			body(tx);
-			must(fur_end_ro(tx, &ticket));
+			must_unless_fenced(fur_end_ro(tx, &ticket));
 			return ticket;
 		}
 		/* As the library does by what hardware updates have lost. */
@@ -137,7 +161,7 @@ public:
 			using Reading = decltype(reading);
 			fur_snapshot *snapshot;
 			int result = 0;
-			must(fur_snapshot_begin(self_, &snapshot));
+			must_unless_fenced(fur_snapshot_begin(self_, &snapshot));
 			fixed();
 			for (unsigned k = 0; k < runs && !result; k++) {
 				nap(k * 37);
@@ -147,14 +171,14 @@ public:
 				result = fur_snapshot_run(self_, snapshot,
 				        fur::detail::call_reader<Reading>, &call, &how);
 			}
-			must(fur_snapshot_end(snapshot));
+			must_unless_fenced(fur_snapshot_end(snapshot));
 			if (result != FUR_ETOOOLD)
-				must(result);
+				must_unless_fenced(result);
 			return result == 0;
 		}
 		void wait(fur_ticket ticket)
 		{
-			must(fur_wait(self_, ticket));
+			must_unless_fenced(fur_wait(self_, ticket));
 		}
 		/* False: another thread's runs, or it was cancelled. */
 		bool bulk(const fur_bulk &job, bool by_operator)
@@ -171,12 +195,16 @@ public:
 				result = fur_bulk_run(self_, &job, nullptr);
 			if (result == FUR_EBUSY || result == FUR_EABORTED)
 				return false;
+			/* Perhaps it is committed, and waits until its block is free: INV-SH7
+			 * is not for it. */
+			if (has_lost_its_place(result))
+				await_end();
 			must(result);
 			return true;
 		}
 		void sync()
 		{
-			must(fur_sync(self_->heap));
+			must_unless_fenced(fur_sync(self_->heap));
 		}
 		/* `ticket`: the update ends with it; NULL: it waits. */
 		template <class Body>
@@ -185,12 +213,13 @@ public:
 			if (repeatable_)
 				return run_or_abort(body, ticket);
 			fur_update *tx;
-			must(fur_begin_update(self_, &tx));
+			must_unless_fenced(fur_begin_update(self_, &tx));
 			if (!body(tx)) {
 				fur_abort(tx);
 				return false;
 			}
-			must(ticket ? fur_commit(tx, ticket) : fur_commit(tx, nullptr));
+			must_unless_fenced(
+			        ticket ? fur_commit(tx, ticket) : fur_commit(tx, nullptr));
 			return true;
 		}
 		/* Whether the body may run again, how libfur leaves it then, and whether the update
@@ -213,9 +242,9 @@ public:
 		void join(Reads reads)
 		{
 			fur_ro *tx;
-			must(fur_join_ro(self_, &tx));
+			must_unless_fenced(fur_join_ro(self_, &tx));
 			reads(tx);
-			must(fur_end_ro(tx, nullptr));
+			must_unless_fenced(fur_end_ro(tx, nullptr));
 		}
 
 	private:
@@ -226,7 +255,7 @@ public:
 			fur::detail::Run<decltype(reading), fur_reader> call{reading};
 			const struct fur_run how = {
 			        sizeof how, ticket, leaving_ ? fur::detail::leave_body : nullptr};
-			must(fur_read_run(
+			must_unless_fenced(fur_read_run(
 			        self_, fur::detail::call_reader<decltype(reading)>, &call, &how));
 			if (call.thrown)
 				std::rethrow_exception(call.thrown);
@@ -252,7 +281,7 @@ public:
 			}
 			if (result == FUR_EABORTED)
 				return false;
-			must(result);
+			must_unless_fenced(result);
 			return true;
 		}
 		int run_body(void (*body)(fur_update *, void *), void *arg, void (*leave)(),
@@ -353,10 +382,31 @@ public:
 			nap(turns);
 		}
 	}
+	/* Ships the next updates that are there, if there are any. */
+	static bool ship_some(durability *d, uint64_t &shipped, Random &random)
+	{
+		enum { MOST_UPDATES = 8 };
+		const uint64_t most = shipped + 1 + random.below(MOST_UPDATES);
+		uint64_t end = shipped;
+		media_marker marker;
+		while (end < most && ship_read(d, end, &marker) == 0)
+			end++;
+		if (end == shipped)
+			return false;
+		nap(random.next()); /* on the way to the log */
+		unseen([&] {
+			shipping_log.append(*d, shipped, end);
+			return 0;
+		});
+		nap(random.next());
+		ship_acknowledge(d, shipped = end);
+		return true;
+	}
 	/* Ships as fur-ship does, to a log that answers late.  Ends when it has all. */
 	void act_as_shipper(const std::atomic<bool> &over)
 	{
-		enum { MOST_UPDATES = 8 };
+		if (unseen([] { return run.o->handover; }))
+			return hand_over(over);
 		const Beside beside(heap_->durability);
 		durability *d = beside.d.get();
 		Random random{run.seed * 31 + 7};
@@ -365,25 +415,47 @@ public:
 		const uint64_t sleep_ns = random.below(2) * 2000;
 		ship_begin(d);
 		for (;;) {
-			const uint64_t most = shipped + 1 + random.below(MOST_UPDATES);
-			uint64_t end = shipped;
-			media_marker marker;
-			while (end < most && ship_read(d, end, &marker) == 0)
-				end++;
-			if (end > shipped) {
-				nap(random.next()); /* on the way to the log */
-				unseen([&] {
-					shipping_log.append(*d, shipped, end);
-					return 0;
-				});
-				nap(random.next());
-				ship_acknowledge(d, shipped = end);
-			} else if (over && shipped == ring_next(&heap_->durability)) {
+			if (ship_some(d, shipped, random))
+				continue;
+			if (over && shipped == ring_next(&heap_->durability))
 				return;
-			} else {
-				must(ship_await_updates(d, shipped, &stopping_, sleep_ns));
-			}
+			must(ship_await_updates(d, shipped, &stopping_, sleep_ns));
 		}
+	}
+	/* The same until it lets another node take over, as shipper.c does: it closes the gate,
+	 * ships until nothing is left in the ring, and asks the node, which claims. */
+	void hand_over(const std::atomic<bool> &over)
+	{
+		const Beside beside(heap_->durability);
+		durability *d = beside.d.get();
+		Random random{run.seed * 31 + 7};
+		uint64_t shipped = ship_acked(d);
+		const uint64_t close_at = shipped + random.below(run.threads * run.operations / 2);
+		bool closed = false;
+		ship_begin(d);
+		for (;;) {
+			ship_some(d, shipped, random);
+			if (!closed && (shipped >= close_at || over)) {
+				must(ship_close_gate(d));
+				closed = true;
+				point_gate_closed();
+			}
+			if (closed && ship_drained(d, shipped))
+				break;
+			nap(random.next());
+		}
+		point_handed_over();
+		/* Updates that have begun before go on. */
+		for (uint64_t more = random.below(3); more; more--) {
+			nap(random.next());
+			ship_some(d, shipped, random);
+		}
+		nap(random.next()); /* the node has claimed */
+		ship_fence(d);
+		while (run.ended < run.threads)
+			nap(random.next());
+		emu_crash_in(1);
+		await_end();
 	}
 	void end_shipper()
 	{

@@ -38,6 +38,8 @@ std::string repeat_command(const Options &o, uint64_t seed, uint64_t crash_at)
 		c += " --plant " + o.plant;
 	if (o.retries)
 		c += " --retries " + std::to_string(o.retries);
+	if (o.late)
+		c += " --late " + std::to_string(o.late);
 	if (o.pm_write_ns)
 		c += " --pm-write-ns " + std::to_string(o.pm_write_ns);
 	if (o.dram)
@@ -48,7 +50,9 @@ std::string repeat_command(const Options &o, uint64_t seed, uint64_t crash_at)
 		c += " --snapshots";
 	if (o.moves)
 		c += " --moves";
-	if (o.ships)
+	if (o.handover)
+		c += " --handover";
+	else if (o.ships)
 		c += " --ships";
 	if (o.by_name)
 		c += " --by-name";

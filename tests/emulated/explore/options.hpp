@@ -18,12 +18,12 @@ enum { MOST_THREADS = 16 };
 struct Options {
 	std::string tm = "fur-opacity", workload = "intset", isolation, plant, machine = "all",
 	            history, order, seeds = "1..100";
-	unsigned threads = 4, operations = 30, jobs = 0, retries = 0, pm_write_ns = 0;
+	unsigned threads = 4, operations = 30, jobs = 0, retries = 0, pm_write_ns = 0, late = 0;
 	unsigned until_idle = 0; /* seeds without a new pair of points, then the end; 0: never */
 	uint64_t first = 1, last = 100, crash_at = 0;
 	uint64_t must_find = 0; /* the seed to begin with; 0: there should be no violation */
 	bool crash = false, keep_going = false, replayer = false, dram = false, snapshots = false,
-	     moves = false, ships = false, by_name = false;
+	     moves = false, ships = false, handover = false, by_name = false;
 	/* machine, workload, isolation, replayer, dram and pm_write_ns by the seed */
 	bool any = false;
 	bool snapshot = false;                                /* opens the heap with FUR_SNAPSHOT */

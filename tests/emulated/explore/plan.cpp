@@ -82,6 +82,8 @@ Plan plan_of(const Options &o, uint64_t seed, uint64_t longest)
 	p.tickets = r.below(3) == 0;
 	static const unsigned asyncs[] = {0, 0, 0, 20, 90};
 	p.async_percent = asyncs[r.below(5)];
+	if (o.late)
+		p.async_percent = o.late;
 	p.on_agent = static_cast<unsigned>(r.below(o.threads));
 	p.agent_is_home = r.below(2);
 	static const unsigned lines[] = {1, 2, 16, 16};

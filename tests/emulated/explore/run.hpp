@@ -55,6 +55,8 @@ struct alignas(256) Run {
 	alignas(256) char path[256];
 	/* Threads from this number on run on the machine's agent, if it has one. */
 	unsigned first_on_agent;
+	/* --handover: threads that do nothing more */
+	std::atomic<unsigned> ended;
 };
 extern Run run;
 
@@ -66,6 +68,10 @@ void point_returned();      /* transaction__returned: also the wait for a ticket
 void point_sync();          /* sync__begin */
 void point_bulk_returned(); /* bulk__returned */
 void point_exchanged();     /* operator__exchanged: before the operator maps */
+/* gate__closed, gate__handed__over: of --handover's shipper, which then looks at the ring, and
+ * which has found it drained. */
+void point_gate_closed();
+void point_handed_over();
 
 /* Sizes of the heap and of a thread's log; a TPC-C order writes much. */
 inline uint64_t heap_bytes(const Options &o)

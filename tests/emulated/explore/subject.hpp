@@ -64,6 +64,8 @@ void simulate(void *)
 		threads.emplace_back([i, &subject] {
 			place_worker(i);
 			Worker<S>(subject, i).work();
+			if (unseen([] { return run.o->handover; }))
+				run.ended++;
 		});
 	std::atomic<bool> over{false};
 	std::thread replayer;
@@ -90,9 +92,9 @@ void simulate(void *)
 }
 
 /* Not simulated: opens the file, which replays it, and checks the heap.  Nothing, or what is
- * wrong. */
+ * wrong.  `follows`: it has what the shipping log has. */
 template <Subject S>
-std::string check_recovered(const Options &o, const std::string &path, bool crashed)
+std::string check_heap(const Options &o, const std::string &path, bool crashed, bool follows)
 {
 	std::optional<S> subject;
 	try {
@@ -107,7 +109,15 @@ std::string check_recovered(const Options &o, const std::string &path, bool cras
 	std::string wrong =
 	        crashed ? oracle::check_durable(o.asked, subject->base(), newest, MOST_THREADS)
 	                : oracle::check_final(subject->base());
+	if (wrong.empty() && follows)
+		wrong = oracle::check_fenced(newest, MOST_THREADS);
 	return wrong.empty() ? check_structure(*subject, data) : wrong;
+}
+
+template <Subject S>
+std::string check_recovered(const Options &o, const std::string &path, bool crashed)
+{
+	return check_heap<S>(o, path, crashed, false);
 }
 
 template <Subject S>
@@ -126,12 +136,12 @@ std::string check_shipped(const Options &o, const std::string &initial, const st
 	if constexpr (requires { S::make_primary(failed); }) {
 		const std::string path = failed + ".shipped";
 		shipping_log.make_standby(initial, path);
-		wrong = check_recovered<S>(o, path, true);
+		wrong = check_heap<S>(o, path, true, true);
 		if (!wrong.empty())
 			wrong = "on the standby: " + wrong;
 		if (wrong.empty()) {
 			shipping_log.make_old_heap(initial, failed, path);
-			wrong = check_recovered<S>(o, path, true);
+			wrong = check_heap<S>(o, path, true, true);
 			if (!wrong.empty())
 				wrong = "on the old heap, which follows: " + wrong;
 		}

@@ -3,34 +3,24 @@
  * lost_pages_test.cpp - late updates after an fdatasync that failed.  The kernel takes the pages
  * that it could not write for clean (fsync(2)), so no later fdatasync writes them.  A recovery that
  * relied on them would store half of an update in the heap, and the power could then fail.
- *
- * The test's own mmap(), pwritev() and fdatasync() stand between the library and the system.  They
- * know which pages of the heap file are dirty, and keep a second file, the disk: an fdatasync that
- * succeeds copies the dirty pages there, one that fails forgets them.
  * Usage: lost-pages-test DIRECTORY
  */
-#include <cerrno>
-#include <csignal>
+#include "../disk.hpp"
+
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <fur.hpp>
-#include <random>
-#include <string>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#define IN_THE_LIBRARYS_PLACE extern "C" __attribute__((visibility("default")))
+void disk_stop(const std::string &why)
+{
+	fprintf(stderr, "lost-pages-test: %s\n", why.c_str());
+	_exit(3);
+}
 
 namespace
 {
-
-enum : size_t { PAGE = 4096, MOST_PAGES = 1 << 16 };
 
 std::string directory;
 std::string file(const char *name)
@@ -38,103 +28,15 @@ std::string file(const char *name)
 	return directory + "/" + name;
 }
 
-[[noreturn]] void stop(const std::string &why)
-{
-	fprintf(stderr, "lost-pages-test: %s\n", why.c_str());
-	_exit(3);
-}
-
-/* ------------------------------------------------------------------- the disk */
-
-bool simulated;            /* in this process */
-bool fails;                /* the next fdatasync does */
 unsigned syncs_left = ~0u; /* then the power fails */
-unsigned seed;
-unsigned char *mapped; /* the heap file, shared */
-size_t mapped_bytes;
-bool dirty[MOST_PAGES];
-
-void write_page(int disk, size_t page)
-{
-	if (pwrite64(disk, mapped + page * PAGE, PAGE, static_cast<off64_t>(page * PAGE)) < 0)
-		stop("cannot write the disk");
-}
-
-/* Each dirty page, or by chance some of them, reaches the disk. */
-void write_dirty(bool all)
-{
-	std::mt19937 random(seed);
-	const int disk = open(file("disk").c_str(), O_RDWR | O_CLOEXEC);
-	for (size_t page = 0; page * PAGE < mapped_bytes; page++)
-		if (dirty[page] && (all || random() % 2))
-			write_page(disk, page);
-	close(disk);
-}
-
-/* A page becomes dirty with the first store to it. */
-void on_fault(int, siginfo_t *info, void *)
-{
-	auto *at = static_cast<unsigned char *>(info->si_addr);
-	if (!mapped || at < mapped || at >= mapped + mapped_bytes) {
-		signal(SIGSEGV, SIG_DFL);
-		return;
-	}
-	const size_t page = static_cast<size_t>(at - mapped) / PAGE;
-	dirty[page] = true;
-	mprotect(mapped + page * PAGE, PAGE, PROT_READ | PROT_WRITE);
-}
 
 void begin_simulation()
 {
-	struct sigaction action = {};
-	action.sa_sigaction = on_fault;
-	action.sa_flags = SA_SIGINFO | SA_NODEFER;
-	sigaction(SIGSEGV, &action, nullptr);
-	simulated = true;
+	disk::power_fails = [](disk::Event event) {
+		return event == disk::Event::SYNC && syncs_left-- == 0;
+	};
+	disk::begin(file("cache"), file("disk"));
 }
-
-} // namespace
-
-IN_THE_LIBRARYS_PLACE void *mmap64(
-        void *at, size_t bytes, int protection, int flags, int fd, off64_t offset) noexcept
-{
-	void *p = reinterpret_cast<void *>(
-	        syscall(SYS_mmap, at, bytes, protection, flags, fd, offset));
-	if (simulated && p != MAP_FAILED && (flags & MAP_SHARED) && fd >= 0 && offset == 0 &&
-	        bytes > PAGE) {
-		mapped = static_cast<unsigned char *>(p);
-		mapped_bytes = bytes;
-		mprotect(p, bytes, PROT_READ);
-	}
-	return p;
-}
-
-IN_THE_LIBRARYS_PLACE ssize_t pwritev64(int fd, const iovec *pieces, int n, off64_t offset)
-{
-	const ssize_t done = syscall(SYS_pwritev, fd, pieces, n, offset, 0);
-	for (off64_t at = offset; simulated && at < offset + done; at++)
-		dirty[static_cast<size_t>(at) / PAGE] = true;
-	return done;
-}
-
-IN_THE_LIBRARYS_PLACE int fdatasync(int)
-{
-	if (!simulated)
-		return 0;
-	if (syncs_left-- == 0) {
-		write_dirty(false);
-		_exit(0);
-	}
-	if (!fails)
-		write_dirty(true);
-	memset(dirty, 0, sizeof dirty);
-	mprotect(mapped, mapped_bytes, PROT_READ);
-	errno = EIO;
-	return fails ? -1 : 0;
-}
-
-namespace
-{
 
 /* --------------------------------------------------------------- the program */
 
@@ -192,9 +94,9 @@ void lose_pages()
 	fur_ticket ticket{};
 	for (uint64_t n = 1; n <= UPDATES; n++)
 		fur::update(self, ticket, [&](fur_update *tx) { set_all(tx, cells, n); });
-	fails = true;
+	disk::sync_fails = true;
 	if (fur_sync(heap) != FUR_EIO)
-		stop("fur_sync has not failed");
+		disk_stop("fur_sync has not failed");
 	raise(SIGKILL);
 }
 
@@ -214,9 +116,9 @@ void check()
 	auto *cells = root(self);
 	for (int k = 0; k < CELLS; k++)
 		if (*cell(cells, k) != *cell(cells, 0))
-			stop("the heap is torn: cell 0 has " + std::to_string(*cell(cells, 0)) +
-			        ", cell " + std::to_string(k) + " has " +
-			        std::to_string(*cell(cells, k)));
+			disk_stop("the heap is torn: cell 0 has " +
+			          std::to_string(*cell(cells, 0)) + ", cell " + std::to_string(k) +
+			          " has " + std::to_string(*cell(cells, k)));
 	heap.close();
 }
 
@@ -227,7 +129,7 @@ int in_child(void (*work)())
 		try {
 			work();
 		} catch (const std::exception &e) {
-			stop(e.what());
+			disk_stop(e.what());
 		}
 		_exit(0);
 	}
@@ -239,7 +141,7 @@ int in_child(void (*work)())
 void must_end(const char *what, int status, int expected)
 {
 	if (status != expected)
-		stop(std::string(what) + " ended with status " + std::to_string(status));
+		disk_stop(std::string(what) + " ended with status " + std::to_string(status));
 }
 
 } // namespace
@@ -257,7 +159,7 @@ int main(int argc, char **argv)
 	fs::copy_file(file("cache"), file("cache.first"));
 	fs::copy_file(file("disk"), file("disk.first"));
 	for (unsigned sync = 0; sync < 10; sync++)
-		for (seed = 1; seed <= 4; seed++) {
+		for (disk::seed = 1; disk::seed <= 4; disk::seed++) {
 			fs::copy_file(file("cache.first"), file("cache"), over);
 			fs::copy_file(file("disk.first"), file("disk"), over);
 			syncs_left = sync;
