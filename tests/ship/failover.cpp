@@ -44,8 +44,7 @@ class Cluster
 public:
 	Cluster(const Settings &s, uint64_t seed)
 	    : settings_(s), random_{seed},
-	      name_(s.directory + "/fur-failover-" + std::to_string(getpid())),
-	      told_(make_told())
+	      name_(s.directory + "/fur-failover-" + std::to_string(getpid())), told_(make_told())
 	{
 		remove_files();
 		log_ = s.log.empty() ? "file:" + name_ + "-log" : s.log + std::to_string(seed);
@@ -156,8 +155,9 @@ private:
 			end(&standbys_[node]);
 			start_standby(node, false);
 		}
-		await("the first update",
-		        [&] { return told_->returned() > before + random_.below(100) || is_fenced(); });
+		await("the first update", [&] {
+			return told_->returned() > before + random_.below(100) || is_fenced();
+		});
 		usleep(static_cast<unsigned>(random_.below(40000)));
 	}
 	/* A standby has found the primary silent, for the machine was slow. */

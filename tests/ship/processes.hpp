@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <fstream>
-#include <fur.hpp>
 #include <functional>
+#include <fur.hpp>
 #include <iterator>
 #include <optional>
 #include <string>

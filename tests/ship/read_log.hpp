@@ -7,8 +7,8 @@
 
 #include "ship.hpp"
 
-#include <fur.hpp>
 #include <functional>
+#include <fur.hpp>
 #include <string>
 #include <unistd.h>
 

@@ -9,7 +9,7 @@
  * second process shortly after.  The program's heap has FUR_ACK_LOCAL and FUR_ACK_REPLICATED, by
  * turns.  After each kill the standby reads the log to its end.  With FUR_ACK_REPLICATED it must
  * have all that had returned; at both levels, none that had not begun, and nothing twice.  After
- * ten kills the program closes its heap: then the standby equals it in every byte that is in use,
+ * three rounds the program closes its heap: then the standby equals it in every byte that is in use,
  * and in the end so does a copy of the beginning that has read the whole stream.
  *
  * It prints "K kills, L lost, T twice"; exit status 1 unless the last two are 0, and 3 with a line
@@ -37,6 +37,11 @@ struct Settings {
 	uint64_t kills = 3, seed = 1;
 	std::string log, directory = "/dev/shm", programs;
 	bool verbose = false;
+	/* Both levels have their turn. */
+	uint64_t rounds_of_a_log() const
+	{
+		return kills < 2 * ROUNDS_OF_A_LOG ? (kills + 1) / 2 : ROUNDS_OF_A_LOG;
+	}
 	unsigned victims() const
 	{
 		return log.rfind("kafka:", 0) == 0 ? VICTIMS : BROKER;
@@ -153,8 +158,8 @@ private:
 	void revive()
 	{
 		if (processes_[SHIP] <= 0)
-			processes_[SHIP] = start({program("src/fur_ship/fur-ship"), heap()},
-			        name_ + "-ship-says");
+			processes_[SHIP] = start(
+			        {program("src/fur_ship/fur-ship"), heap()}, name_ + "-ship-says");
 		if (processes_[STANDBY] <= 0)
 			processes_[STANDBY] =
 			        start({program("src/fur_standby/fur-standby"), standby()},
@@ -240,8 +245,8 @@ private:
 	Verdict recover()
 	{
 		if (processes_[SHIP] <= 0)
-			processes_[SHIP] = start({program("src/fur_ship/fur-ship"), heap()},
-			        name_ + "-ship-says");
+			processes_[SHIP] = start(
+			        {program("src/fur_ship/fur-ship"), heap()}, name_ + "-ship-says");
 		await("the recovery", [&] {
 			if (const auto status = status_of(processes_[SHIP]))
 				give_up("fur-ship has ended (%d): %s", *status,
@@ -301,14 +306,14 @@ Verdict run_all(const Settings &s)
 	Verdict all;
 	std::optional<Pair> pair;
 	for (uint64_t round = 0; round < s.kills; round++) {
-		if (round % ROUNDS_OF_A_LOG == 0) {
+		if (round % s.rounds_of_a_log() == 0) {
 			if (pair)
 				pair->compare_whole();
 			pair.reset();
-			pair.emplace(s, s.seed + round / ROUNDS_OF_A_LOG);
+			pair.emplace(s, s.seed + round / s.rounds_of_a_log());
 		}
 		all.add(pair->round());
-		if (round % ROUNDS_TO_QUIET == ROUNDS_TO_QUIET - 1 || round + 1 == s.kills)
+		if (round % ROUNDS_TO_QUIET == 0 || round + 1 == s.kills)
 			all.add(pair->quiet());
 		if (s.verbose) {
 			printf("after round %" PRIu64 ":\n", round);

@@ -52,8 +52,8 @@ struct Told {
 /* In memory that processes share. */
 inline Told *make_told()
 {
-	return static_cast<Told *>(mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE,
-	        MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+	return static_cast<Told *>(mmap(
+	        nullptr, sizeof(Told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
 }
 
 inline fur::Options options(fur_ack ack = FUR_ACK_REPLICATED)
