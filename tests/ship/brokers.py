@@ -48,7 +48,7 @@ from types import TracebackType
 from relay import Relay
 
 KAFKA = "kafka_2.13"
-# The versions in use, here and nowhere else: FUR_KAFKA_VERSION takes either word, or another number.
+# The versions in use, here and nowhere else.  FUR_KAFKA_VERSION is a word of these, or a number.
 VERSIONS = {"usual": "4.1.2", "newest": "4.4.0"}
 ASKED = os.environ.get("FUR_KAFKA_VERSION", "usual")
 VERSION = VERSIONS.get(ASKED, ASKED)

@@ -22,6 +22,7 @@ What happens when depends on the machine as well, so a seed repeats the faults, 
 Exit status: 0; 77 if Java, Maven or Kafka cannot be had here, with a line that says which; 1.
 """
 import argparse
+import json
 import os
 import random
 import resource
@@ -47,6 +48,7 @@ class Place:
         self.ship = f"{build}/src/fur_ship/fur-ship"
         self.standby = f"{build}/src/fur_standby/fur-standby"
         self.copier = f"{build}/tools/fur-copy"
+        self.info = f"{build}/tools/fur-info"
         self.heap = f"{build}/tests/ship/shipped-heap"
         self.env = dict(os.environ)
 
@@ -70,11 +72,15 @@ def write_more(program, n=100):
 class Pair:
     """A primary and its standby, each with its name of the log, and the programs beside them."""
 
+    ship: Recorded
+    keeper: Recorded
+    program: Recorded
+
     def __init__(self, place, name, sides=False):
         self.place, self.topic = place, name
         self.paths = [os.path.join(place.folder, name + end) for end in ("-first", "-second")]
         self.logs = [place.log(name, n if sides else None) for n in (PRIMARY, STANDBY)]
-        self.ship = self.keeper = self.program = None
+        self.started: list[Recorded] = []
         run(place.heap, "make", self.primary)
         run(place.ship, "--init", self.primary, "--log", self.logs[0])
         self.copy()
@@ -94,15 +100,19 @@ class Pair:
         run(self.place.copier, "--for-standby", self.primary, self.standby)
         run(self.place.heap, "log", self.standby, self.logs[1])
 
+    def begin(self, *args):
+        self.started.append(self.place.start(*args))
+        return self.started[-1]
+
     def start_ship(self):
-        self.ship = self.place.start(self.place.ship, self.primary)
+        self.ship = self.begin(self.place.ship, self.primary)
 
     def start_keeper(self, *options):
-        self.keeper = self.place.start(self.place.standby, self.standby, *options)
+        self.keeper = self.begin(self.place.standby, self.standby, *options)
         self.keeper.until(lambda text: "follows" in text, "it does not follow")
 
     def start_program(self, level):
-        self.program = self.place.start(self.place.heap, "write", self.primary, level, "0")
+        self.program = self.begin(self.place.heap, "write", self.primary, level, "0")
         write_more(self.program, 20)
 
     def start(self, level="replicated"):
@@ -129,9 +139,8 @@ class Pair:
         run(self.place.heap, "compare", self.primary, self.standby)
 
     def kill(self):
-        for each in (self.program, self.ship, self.keeper):
-            if each:
-                each.kill()
+        for each in self.started:
+            each.kill()
 
     def check_fail_over(self):
         """The standby takes over while the primary cannot see that; heal() lets it see."""
@@ -288,6 +297,11 @@ def refuses(place, program, path, text):
 NEW_COPY = "start again from a newer copy of the heap"
 
 
+def offset_of(place, path):
+    """From where a primary reads the log if it is recovered, and where its copies begin."""
+    return json.loads(run(place.info, path, "--json"))["shipping"]["offset"] or 0
+
+
 def retention(place, rounds, _seed):
     for round_ in range(rounds):
         pair = Pair(place, f"retention-{round_}")
@@ -297,19 +311,23 @@ def retention(place, rounds, _seed):
             pair.keeper.end(0, signal.SIGTERM)
             at = int(run(place.heap, "at", pair.standby))
             write_more(pair.program, 100 + place.random.randrange(200))
-            print(f"round {round_}: the standby was at {at}", flush=True)
-            # All that the standby has read, and more.
-            forget(place, pair.topic, at + 2 + place.random.randrange(20))
+            # The standby has read the message at `at`, and no more.
+            first = at + 2 + place.random.randrange(20)
+            print(f"round {round_}: the standby was at {at}, the log begins at {first}", flush=True)
+            forget(place, pair.topic, first)
             refuses(place, place.standby, pair.standby, NEW_COPY)
-            write_more(pair.program)  # which does not care
+            # The program does not care.  The primary's position follows, and so copies are newer.
+            until(lambda n=first: offset_of(place, pair.primary) > n, "its position does not move")
             pair.copy()
             pair.start_keeper()
-            pair.stop()
-            # The primary was off meanwhile, and is in the log no longer.
-            forget(place, pair.topic, -1)
-            pair.start()
             write_more(pair.program)
             pair.stop()
+            # The primary was off meanwhile.
+            forget(place, pair.topic, -1)
+            pair.start_ship()
+            program = place.start(place.heap, "write", pair.primary, "impatient", "1")
+            assert "start fur-ship" in program.end(FAILED)
+            assert NEW_COPY in pair.ship.end(1)
         finally:
             pair.kill()
 
@@ -362,6 +380,10 @@ class Clock:
 
 def clocks(place, rounds, _seed):
     clock = Clock(place)
+    clock.jump_to(1000000)
+    date = place.start("date", "+%s")
+    assert int(date.end(0)) > time.time() + 900000, "the clock does not jump"
+    clock.jump_to(0)
     pair = Pair(place, "clocks")
     try:
         for _ in range(rounds):
