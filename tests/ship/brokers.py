@@ -371,6 +371,8 @@ class Cluster:
         self.end()
 
     def prepare(self) -> None:
+        # Before the ports are free for others.
+        all_relays = [[Relay() for _ in range(self.sides)] for _ in range(self.count)]
         ports = free_ports((3 + self.sides) * self.count)
         self.place.mkdir(parents=True, exist_ok=True)
         self.has_secure = make_certificates(self.place)
@@ -380,7 +382,9 @@ class Cluster:
             place.mkdir(parents=True)
             secure = ports[2 * self.count + n]
             behind = ports[3 * self.count + n :: self.count]
-            relays = [Relay(port) for port in behind]
+            relays = all_relays[n]
+            for relay, port in zip(relays, behind):
+                relay.target = port
             names = [f"SIDE{side}" for side in range(self.sides)]
             text = PROPERTIES.format(
                 node=n + 1,

@@ -427,6 +427,8 @@ def main():
     build = os.path.abspath(a.build)
     os.environ["LD_LIBRARY_PATH"] = f"{build}/src"
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    # The brokers end, and their folders.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     print(f"{a.part}, seed {a.seed}, {a.rounds} rounds, Kafka {brokers.VERSION}", flush=True)
     begun = time.monotonic()
     try:

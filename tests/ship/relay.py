@@ -19,8 +19,10 @@ class Relay:
     tear     everything; but once half of a client's piece, and then the connection is reset
     """
 
-    def __init__(self, target: int):
-        self.target, self.mode, self.seconds = target, "pass", 0.0
+    target = 0
+
+    def __init__(self) -> None:
+        self.mode, self.seconds = "pass", 0.0
         self.server = socket.create_server(("127.0.0.1", 0))
         self.port = int(self.server.getsockname()[1])
         self.lock = threading.Lock()
