@@ -114,7 +114,6 @@ PUBLIC int pthread_cond_timedwait(pthread_cond_t *restrict c, pthread_mutex_t *r
 PUBLIC int cnd_timedwait(
         cnd_t *restrict c, mtx_t *restrict m, const struct timespec *restrict until)
 {
-	const int error =
-	        pthread_cond_timedwait((pthread_cond_t *)c, (pthread_mutex_t *)m, until);
+	const int error = pthread_cond_timedwait((pthread_cond_t *)c, (pthread_mutex_t *)m, until);
 	return error == ETIMEDOUT ? thrd_timedout : error ? thrd_error : thrd_success;
 }

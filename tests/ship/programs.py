@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 
-PATIENCE_S = int(os.environ.get("FUR_P", "120"))
+PATIENCE_S = 120
 
 
 def run(*args, status=0):

@@ -202,7 +202,6 @@ private:
 	 * what had begun when it has done so, may. */
 	Verdict look_at_standby()
 	{
-		Told then = *told_;
 		if (processes_[STANDBY] > 0) {
 			await("the standby", [&] { return follows(); });
 			kill(processes_[STANDBY], SIGTERM);
@@ -212,6 +211,7 @@ private:
 				give_up("the standby has ended (%d): %s", status.value_or(-1),
 				        content_of(name_ + "-standby-says").c_str());
 		}
+		Told then = *told_;
 		Verdict v;
 		read_log(log_, standby(), heap_options(), [&](fur::Heap &h) {
 			std::array<uint64_t, THREADS> newest{};
