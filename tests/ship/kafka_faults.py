@@ -64,7 +64,7 @@ class Place:
 
 
 def write_more(program, n=100):
-    """Until so many more updates of the program have returned."""
+    """Until n more updates of the program have returned."""
     at = newest(program.said())
     program.until(lambda text: newest(text) >= at + n, "no update returns")
 
@@ -264,7 +264,7 @@ def disks(place, rounds, _seed):
 
 
 def forget(place, topic, before):
-    """The topic forgets its oldest messages; whoever leads it has to be asked."""
+    """The topic forgets its oldest messages; the broker that leads it has to be asked."""
 
     def forgotten():
         ports = [node.port for node in place.cluster.nodes]
@@ -297,6 +297,15 @@ def refuses(place, program, path, text):
 NEW_COPY = "start again from a newer copy of the heap"
 
 
+def primary_refuses(pair, text):
+    """fur-ship looks when a program opens the heap; no update begins."""
+    pair.start_ship()
+    program = pair.begin(pair.place.heap, "write", pair.primary, "impatient", "1")
+    assert "start fur-ship" in program.end(FAILED)
+    said = pair.ship.end(1)
+    assert text in said, said
+
+
 def offset_of(place, path):
     """From where a primary reads the log if it is recovered, and where its copies begin."""
     return json.loads(run(place.info, path, "--json"))["shipping"]["offset"] or 0
@@ -324,15 +333,15 @@ def retention(place, rounds, _seed):
             pair.stop()
             # The primary was off meanwhile.
             forget(place, pair.topic, -1)
-            pair.start_ship()
-            program = place.start(place.heap, "write", pair.primary, "impatient", "1")
-            assert "start fur-ship" in program.end(FAILED)
-            assert NEW_COPY in pair.ship.end(1)
+            primary_refuses(pair, NEW_COPY)
         finally:
             pair.kill()
 
 
 # ---------------------------------------------------------------------- clusters
+
+
+WENT_BACK = "the stream went back"
 
 
 def clusters(place, rounds, _seed):
@@ -350,12 +359,13 @@ def clusters(place, rounds, _seed):
             run(place.heap, "make", other)
             run(place.ship, "--init", other, "--log", pair.logs[0])
             print(f"round {round_}: a shorter topic", flush=True)
-            refuses(place, place.standby, pair.standby, "the stream went back")
+            refuses(place, place.standby, pair.standby, WENT_BACK)
             stranger = place.start(place.ship, other)
-            run(place.heap, "write", other, "replicated", "2000")
+            assert run(place.heap, "write", other, "replicated", "2000").endswith("\n2000\n")
             stranger.end(0, signal.SIGTERM)
             print(f"round {round_}: a longer topic", flush=True)
-            refuses(place, place.standby, pair.standby, "the stream went back")
+            refuses(place, place.standby, pair.standby, WENT_BACK)
+            primary_refuses(pair, WENT_BACK)
         finally:
             pair.kill()
 

@@ -9,8 +9,8 @@
  * second process shortly after.  The program's heap has FUR_ACK_LOCAL and FUR_ACK_REPLICATED, by
  * turns.  After each kill the standby reads the log to its end.  With FUR_ACK_REPLICATED it must
  * have all that had returned; at both levels, none that had not begun, and nothing twice.  After
- * three rounds the program closes its heap: then the standby equals it in every byte that is in use,
- * and in the end so does a copy of the beginning that has read the whole stream.
+ * three rounds the program closes its heap: then the standby equals it in every byte in use, and in
+ * the end so does a copy of the beginning that has read the whole stream.
  *
  * It prints "K kills, L lost, T twice"; exit status 1 unless the last two are 0, and 3 with a line
  * that tells what went wrong otherwise.
