@@ -115,9 +115,9 @@ class Pair:
         self.program = self.begin(self.place.heap, "write", self.primary, level, "0")
         write_more(self.program, 20)
 
-    def start(self, level="replicated"):
+    def start(self, level="replicated", *options):
         self.start_ship()
-        self.start_keeper()
+        self.start_keeper(*options)
         self.start_program(level)
 
     def await_closed(self):
@@ -373,6 +373,9 @@ def clusters(place, rounds, _seed):
 # ------------------------------------------------------------------------ clocks
 
 
+TAKEOVER_MS = 30000
+
+
 class Clock:
     """The wall clock of programs that jumping_clock.so is loaded into."""
 
@@ -397,7 +400,8 @@ def clocks(place, rounds, _seed):
     pair = Pair(place, "clocks")
     try:
         for _ in range(rounds):
-            pair.start(place.random.choice(LEVELS))
+            level = place.random.choice(LEVELS)
+            pair.start(level, "--takeover", str(TAKEOVER_MS))
             for _ in range(6):
                 seconds = place.random.choice((-1, 1)) * int(10 ** (5 * place.random.random()))
                 clock.jump_to(seconds)
@@ -405,7 +409,15 @@ def clocks(place, rounds, _seed):
                 last = newest(pair.program.said())
                 until(lambda n=last: place.shown(pair.standby) >= n, "the standby stands still")
                 print(f"the clock differs by {seconds} s: {last} returned", flush=True)
-            pair.stop()
+            # It has not taken the primary for silent, and does so when it is.
+            returned = newest(pair.program.kill())
+            pair.ship.kill()
+            clock.jump_to(-100000)
+            pair.keeper.end(PROMOTED)
+            there = place.shown(pair.standby)
+            print(f"the standby has taken over, with {there}", flush=True)
+            assert there >= (returned if level == "replicated" else last), (there, returned)
+            pair.swap()
             clock.jump_to(0)
     finally:
         pair.kill()
