@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AGAIN_MS = 100, ASK_MS = 2000 };
+/* SURE_MS: so long brokers are asked again that do not know the topic. */
+enum { AGAIN_MS = 100, ASK_MS = 2000, SURE_MS = 1000 };
 
 static const struct {
 	const char *key, *value;
@@ -146,12 +147,12 @@ static int find_topic(struct kafka *k, enum engine_use use)
 {
 	bool make = use == ENGINE_MAKE;
 	int found = 0;
-	const uint64_t until = kafka_now_ms() + KAFKA_PATIENCE_MS;
+	const uint64_t now = kafka_now_ms(), until = now + KAFKA_PATIENCE_MS;
 	do {
 		found = look(k, use, until);
 		if (found == THERE)
 			return 0;
-		if (found == FUR_ENOENT && use != ENGINE_MAKE)
+		if (found == FUR_ENOENT && use != ENGINE_MAKE && kafka_now_ms() >= now + SURE_MS)
 			return kafka_fail(k, FUR_ENOENT,
 			        "no broker of %s has it: see whether the name is right, or make it",
 			        k->brokers);
@@ -228,6 +229,7 @@ static int check_entries(struct kafka *k, const rd_kafka_ConfigEntry_t **entries
 	return check_numbers(k, entries, n);
 }
 
+/* Returns FUR_ENOENT, without a message, if the broker that was asked does not know the topic. */
 static int check_answer(struct kafka *k, rd_kafka_event_t *event)
 {
 	size_t n, entries_n;
@@ -236,6 +238,8 @@ static int check_answer(struct kafka *k, rd_kafka_event_t *event)
 	                rd_kafka_event_DescribeConfigs_result(event), &n);
 	const rd_kafka_resp_err_t err =
 	        n == 1 ? rd_kafka_ConfigResource_error(resources[0]) : RD_KAFKA_RESP_ERR_UNKNOWN;
+	if (err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
+		return FUR_ENOENT;
 	if (err)
 		return kafka_fail(k, FUR_EINVAL,
 		        "its settings cannot be read: %s: let this user describe them",
@@ -245,7 +249,7 @@ static int check_answer(struct kafka *k, rd_kafka_event_t *event)
 	return check_entries(k, entries, entries_n);
 }
 
-static int check_settings(struct kafka *k)
+static int ask_settings(struct kafka *k)
 {
 	int error;
 	rd_kafka_ConfigResource_t *resource =
@@ -262,6 +266,18 @@ static int check_settings(struct kafka *k)
 	rd_kafka_AdminOptions_destroy(o);
 	rd_kafka_ConfigResource_destroy(resource);
 	return error;
+}
+
+/* The topic is there, and brokers learn of a new one, one after the other. */
+static int check_settings(struct kafka *k)
+{
+	const uint64_t until = kafka_now_ms() + KAFKA_PATIENCE_MS;
+	int error;
+	while ((error = ask_settings(k)) == FUR_ENOENT && kafka_now_ms() < until)
+		kafka_pause_ms(AGAIN_MS);
+	return error != FUR_ENOENT
+	               ? error
+	               : kafka_fail(k, FUR_ENOENT, "it is gone: see who has removed it");
 }
 
 int kafka_topic_check(struct kafka *k, enum engine_use use)
