@@ -5,10 +5,11 @@
     nightly.py BUILD HOURS [--seed N] [--only REGEX]
 
 The searches are BUILD's own tests that take a seed: explorations of the emulated machine, kills,
-damage to files, failures of calls, power failures of real processes, and all of these with planted
-bugs.  Each kind gets the same time, and within a kind, each test.  A search with a planted bug
-begins again when it has found the bug.  After HOURS no round begins but the very first; a round
-takes about half a minute on a quiet machine.
+damage to files, failures of calls, power failures of real processes, all of these with planted
+bugs; and faults of Kafka and of the network to it, one set of brokers at a time.  Each kind gets
+the same time, and within a kind, each test.  A search with a planted bug begins again when it has
+found the bug.  After HOURS no round begins but the very first; a round takes about half a minute on
+a quiet machine, but that of 200 kills of each process over Kafka half an hour.
 
 A finding is printed at once, with the command that repeats it; its search ends, the others go on.
 At the end, tables say what each search has tried, and how many seeds each planted bug took: the
@@ -47,15 +48,21 @@ KINDS = {
     "explore-ship": "exploration",
     "kill-test": "kill",
     "kill-operators": "kill",
+    "ship-kills": "kill",
+    "failover": "kill",
     "copies-test": "kill",
     "damage-test": "damage",
     "inject-test": "failed call",
     "explore.py": "power failure",
     "unit-tests": "random operations",
+    "kafka_faults.py": "faults of Kafka",
 }
 # What takes its seed from the environment.
 BY_ENVIRONMENT = ("copies-test", "unit-tests")
 PLANTED = "planted bug"
+# Each has brokers of its own, which want memory and a core.
+ALONE = "kafka_faults.py"
+FAULTS = {"kills": 200, "partitions": 32}
 
 
 @dataclass
@@ -198,10 +205,17 @@ def search_of(test: dict, build: str) -> Search | None:
         size = 100 if must_find else number_after(words, "--openings", 1000)
         words = [*without(words, "--seed", "--openings"), "--openings", str(size)]
         unit = "openings"
-    elif program in ("kill-test", "kill-operators"):
+    elif program == "failover":
+        words = without(words, "--seed")
+        unit, size = "runs", number_after(words, "--runs", 10)
+    elif program in ("kill-test", "kill-operators", "ship-kills"):
         words = without(words, "--seed")
         last = words[-1] if program == "kill-operators" and words[-1].isdigit() else "100"
         unit, size = "kills", number_after(words, "--kills", int(last))
+    elif program == "kafka_faults.py":
+        size = FAULTS.get(words[1], 4)
+        words = [*without(words, "--seed", "--rounds"), "--rounds", str(size)]
+        unit = "rounds"
     else:
         words = without(words, "--seed")
         unit, size = "runs", 1
@@ -243,7 +257,12 @@ class Night:
         kinds: dict[str, float] = {}
         for s in self.searches:
             kinds[s.kind] = kinds.get(s.kind, 0) + self.spent(s)
-        idle = [s for s in self.searches if not s.over and s.began is None]
+        busy = any(s.program == ALONE and s.began for s in self.searches)
+        idle = [
+            s
+            for s in self.searches
+            if not s.over and s.began is None and not (busy and s.program == ALONE)
+        ]
         order = [(kinds[s.kind], self.spent(s), at) for at, s in enumerate(idle)]
         return idle[min(order)[-1]] if order else None
 

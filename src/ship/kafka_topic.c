@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AGAIN_MS = 100, ASK_MS = 2000 };
+/* SURE_MS: so long brokers are asked again that do not know the topic. */
+enum { AGAIN_MS = 100, ASK_MS = 2000, SURE_MS = 1000 };
 
 static const struct {
 	const char *key, *value;
@@ -146,12 +147,12 @@ static int find_topic(struct kafka *k, enum engine_use use)
 {
 	bool make = use == ENGINE_MAKE;
 	int found = 0;
-	const uint64_t until = kafka_now_ms() + KAFKA_PATIENCE_MS;
+	const uint64_t now = kafka_now_ms(), until = now + KAFKA_PATIENCE_MS;
 	do {
 		found = look(k, use, until);
 		if (found == THERE)
 			return 0;
-		if (found == FUR_ENOENT && use != ENGINE_MAKE)
+		if (found == FUR_ENOENT && use != ENGINE_MAKE && kafka_now_ms() >= now + SURE_MS)
 			return kafka_fail(k, FUR_ENOENT,
 			        "no broker of %s has it: see whether the name is right, or make it",
 			        k->brokers);

@@ -17,6 +17,8 @@ Starts the brokers, runs COMMAND, and ends them.  COMMAND finds in its environme
 
 Kafka comes from Maven, once: its jars stay in $XDG_CACHE_HOME/libfur, or ~/.cache/libfur.
 
+FUR_KAFKA_VERSION in the environment is the version of Kafka: usual, newest, or a number.
+
 Every node dies with the process that started it, however that ends, and after SECONDS.
 
 Exit status: COMMAND's; 77 if Java, Maven or Kafka cannot be had here, with a line that says which;
@@ -43,8 +45,13 @@ import uuid
 from pathlib import Path
 from types import TracebackType
 
+from relay import Relay
+
 KAFKA = "kafka_2.13"
-VERSION = os.environ.get("FUR_KAFKA_VERSION", "4.1.2")
+# The versions in use, here and nowhere else.  FUR_KAFKA_VERSION is a word of these, or a number.
+VERSIONS = {"usual": "4.1.2", "newest": "4.4.0"}
+ASKED = os.environ.get("FUR_KAFKA_VERSION", "usual")
+VERSION = VERSIONS.get(ASKED, ASKED)
 SKIPPED = 77
 READY_S = 120
 DOWNLOAD_S = 240
@@ -71,10 +78,10 @@ process.roles=broker,controller
 node.id={node}
 controller.quorum.voters={voters}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{secure}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}{secure}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{secure}{listen}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}{secure}{advertise}
 inter.broker.listener.name=PLAINTEXT
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL{map}
 log.dirs={data}
 auto.create.topics.enable=false
 broker.heartbeat.interval.ms=500
@@ -255,9 +262,29 @@ def brokers_known_to(port: int) -> int:
     return int(brokers)
 
 
+def delete_records(port: int, topic: str, before: int) -> int:
+    """Ask a broker to forget messages, as retention does; returns Kafka's error, 6 if another one
+    leads: a DeleteRecords request, version 1."""
+    name = topic.encode()
+    request = struct.pack(">hhih", 21, 1, 1, -1)
+    request += struct.pack(">ih", 1, len(name)) + name
+    request += struct.pack(">iiqi", 1, 0, before, 30000)
+    with socket.create_connection(("127.0.0.1", port), timeout=40) as s:
+        s.sendall(struct.pack(">i", len(request)) + request)
+        (size,) = struct.unpack(">i", receive(s, 4))
+        answer = receive(s, size)
+    (error,) = struct.unpack(">h", answer[-2:])
+    return int(error)
+
+
+def addresses(names: list[str], ports: list[int]) -> str:
+    return "".join(f",{name}://127.0.0.1:{port}" for name, port in zip(names, ports))
+
+
 class Node:
     def __init__(self, number: int, port: int, secure: int, place: Path):
         self.number, self.port, self.secure, self.place = number, port, secure, place
+        self.relays: list[Relay] = []
         self.process: subprocess.Popen[bytes] | None = None
         self.paused = False
 
@@ -291,10 +318,13 @@ class Node:
 
 
 class Cluster:
-    """Nodes 1, 2, ... that end with the `with` block, with the process, or after `limit_s`."""
+    """Nodes 1, 2, ... that end with the `with` block, with the process, or after `limit_s`.
+    Besides, each has `sides` listeners that clients reach only through a relay of its own."""
 
-    def __init__(self, nodes: int = 3, limit_s: float = LIMIT_S, keep: str | None = None):
-        self.limit_s, self.keep = limit_s, keep
+    def __init__(
+        self, nodes: int = 3, limit_s: float = LIMIT_S, keep: str | None = None, sides: int = 0
+    ):
+        self.limit_s, self.keep, self.sides = limit_s, keep, sides
         self.classpath = f"{jars()}/*"
         self.place = Path(keep or tempfile.mkdtemp(prefix="fur-kafka-"))
         self.nodes: list[Node] = []
@@ -315,6 +345,10 @@ class Cluster:
     @property
     def brokers(self) -> str:
         return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    def brokers_of(self, side: int) -> str:
+        """The same, through the relays of this side."""
+        return ",".join(f"127.0.0.1:{node.relays[side].port}" for node in self.nodes)
 
     def __enter__(self) -> Cluster:
         self.timer.start()
@@ -337,7 +371,9 @@ class Cluster:
         self.end()
 
     def prepare(self) -> None:
-        ports = free_ports(3 * self.count)
+        # Before the ports are free for others.
+        all_relays = [[Relay() for _ in range(self.sides)] for _ in range(self.count)]
+        ports = free_ports((3 + self.sides) * self.count)
         self.place.mkdir(parents=True, exist_ok=True)
         self.has_secure = make_certificates(self.place)
         voters = ",".join(f"{n + 1}@127.0.0.1:{ports[2 * n + 1]}" for n in range(self.count))
@@ -345,6 +381,11 @@ class Cluster:
             place = self.place / f"node-{n + 1}"
             place.mkdir(parents=True)
             secure = ports[2 * self.count + n]
+            behind = ports[3 * self.count + n :: self.count]
+            relays = all_relays[n]
+            for relay, port in zip(relays, behind):
+                relay.target = port
+            names = [f"SIDE{side}" for side in range(self.sides)]
             text = PROPERTIES.format(
                 node=n + 1,
                 nodes=self.count,
@@ -353,12 +394,26 @@ class Cluster:
                 controller=ports[2 * n + 1],
                 data=place / "data",
                 secure=f",SECURE://127.0.0.1:{secure}" if self.has_secure else "",
+                listen=addresses(names, behind),
+                advertise=addresses(names, [relay.port for relay in relays]),
+                map="".join(f",{name}:PLAINTEXT" for name in names),
             )
             if self.has_secure:
                 text += SECURE_PROPERTIES.format(place=self.place)
             (place / "properties").write_text(text)
             self.nodes.append(Node(n + 1, ports[2 * n], secure, place))
+            self.nodes[-1].relays = relays
         self.format()
+
+    def make_another(self) -> None:
+        """Another cluster takes these nodes' place, with the same addresses."""
+        for node in self.nodes:
+            node.kill()
+            shutil.rmtree(node.place / "data")
+        self.format()
+        for node in self.nodes:
+            node.start(self.classpath)
+        self.wait()
 
     def format(self) -> None:
         """Kafka formats the first node's folder; a copy with a number of its own does for the
@@ -441,6 +496,8 @@ class Cluster:
         self.over = True
         for node in self.nodes:
             node.kill()
+            for relay in node.relays:
+                relay.close()
         if not self.keep:
             shutil.rmtree(self.place, ignore_errors=True)
 

@@ -14,284 +14,22 @@
  */
 #include "../../tools/common/random.hpp"
 #include "image.hpp"
+#include "processes.hpp"
+#include "read_log.hpp"
 #include "ship.hpp"
+#include "told.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cinttypes>
-#include <csignal>
-#include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
-#include <fcntl.h>
-#include <fstream>
-#include <functional>
 #include <getopt.h>
-#include <iterator>
-#include <optional>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <thread>
-#include <unistd.h>
-#include <vector>
-
-#define _Static_assert static_assert /* NOLINT */
-extern "C" {
-#include "ship/engine_open.h"
-}
-#undef _Static_assert
 
 namespace
 {
 
-enum : uint64_t { THREADS = 4, CELLS = 2048, NODES = 3, RUNS_OF_A_LOG = 50, TAKEOVER_MS = 2000 };
-enum { EXIT_PROMOTED = 4, PATIENCE_S = 60 };
+using namespace ship_test;
 
-/* ------------------------------------------------------------------- the heap */
-
-struct Root {
-	uint64_t sum; /* of all updates */
-	struct {
-		uint64_t newest;
-		uint64_t cell[CELLS]; /* update n: in n % CELLS */
-	} of[THREADS];
-	void *block;
-};
-
-/* Of each thread: the number of the newest update before the run; of the newest that it has begun,
- * and that has returned; and what the first other one has returned. */
-struct Told {
-	struct {
-		uint64_t from, begun, returned;
-		int64_t error;
-	} of[THREADS];
-};
-
-fur::Options options()
-{
-	fur::Options o;
-	o.heap_bytes = 8 << 20;
-	o.log_bytes = 256 << 10;
-	o.ring_slots = 2048;
-	o.max_threads = 8;
-	o.pm = FUR_PM_EMULATED;
-	o.ack = FUR_ACK_REPLICATED;
-	return o;
-}
-
-Root *root_of(fur_thread *self)
-{
-	return fur::read(self, [](fur_ro *tx) { return static_cast<Root *>(fur_root(tx, 0)); });
-}
-
-void make_heap(const std::string &path)
-{
-	fur::Heap heap = fur::Heap::create(path, options());
-	fur::Thread self(heap);
-	fur::update(self, [](fur_update *tx) {
-		const std::vector<uint8_t> zero(sizeof(Root));
-		void *root = fur_alloc(tx, sizeof(Root));
-		fur_write(tx, root, zero.data(), zero.size());
-		fur_set_root(tx, 0, root);
-	});
-}
-
-void write_one(fur_thread *self, Root *root, unsigned t, uint64_t n)
-{
-	static const std::vector<uint8_t> data(300000, 7);
-	fur::update(self, [&](fur_update *tx) {
-		fur_store(tx, &root->of[t].newest, n);
-		fur_store(tx, &root->of[t].cell[n % CELLS], n);
-		fur_store(tx, &root->sum, fur_load(tx, &root->sum) + 1);
-		/* Larger than the log: its bytes are shipped from the image. */
-		if (t == 0 && n % 64 == 0) {
-			fur_free(tx, fur_load(tx, &root->block));
-			fur_store<void *>(tx, &root->block, nullptr);
-		} else if (t == 0 && n % 64 == 32) {
-			void *block = fur_alloc(tx, data.size());
-			if (block)
-				fur_write(tx, block, data.data(), data.size());
-			fur_store(tx, &root->block, block);
-		}
-	});
-}
-
-/* Until the process is killed, or another heap has taken over. */
-void work(const std::string &path, Told *told)
-{
-	fur::Heap heap = fur::Heap::open(path, options());
-	std::vector<std::thread> threads;
-	for (unsigned t = 0; t < THREADS; t++)
-		threads.emplace_back([&, t] {
-			fur::Thread self(heap);
-			Root *root = root_of(self);
-			uint64_t n = told->of[t].returned;
-			try {
-				for (;;) {
-					__atomic_store_n(&told->of[t].begun, ++n, __ATOMIC_RELEASE);
-					write_one(self, root, t, n);
-					__atomic_store_n(
-					        &told->of[t].returned, n, __ATOMIC_RELEASE);
-				}
-			} catch (const fur::Error &e) {
-				told->of[t].error = e.code();
-			}
-		});
-	for (auto &t : threads)
-		t.join();
-	pause();
-}
-
-struct Verdict {
-	uint64_t lost = 0, twice = 0;
-	/* Updates that had returned in the run; of those that had begun and not returned, how many
-	 * are there, and how many are not */
-	uint64_t returned = 0, there = 0, gone = 0;
-	void add(const Verdict &v)
-	{
-		lost += v.lost;
-		twice += v.twice;
-		returned += v.returned;
-		there += v.there;
-		gone += v.gone;
-	}
-	void print(uint64_t runs) const
-	{
-		printf("%" PRIu64 " updates had returned; of those that had not, %" PRIu64
-		       " were there, %" PRIu64 " were not\n",
-		        returned, there, gone);
-		printf("%" PRIu64 " runs, %" PRIu64 " lost, %" PRIu64 " twice\n", runs, lost,
-		        twice);
-		fflush(stdout);
-	}
-};
-
-void look_at_thread(fur_ro *tx, const Root *root, unsigned t, const Told *told, Verdict *v)
-{
-	const auto &of = told->of[t];
-	const uint64_t n = fur_load(tx, &root->of[t].newest);
-	v->lost += of.returned > n ? of.returned - n : 0;
-	v->twice += n > of.begun ? n - of.begun : 0;
-	/* FUR_EFENCED says that the log has nothing of it. */
-	v->twice += of.error == FUR_EFENCED && n > of.returned;
-	v->returned += of.returned - of.from;
-	v->there += of.begun > of.returned && n == of.begun;
-	v->gone += of.begun > of.returned && n == of.returned;
-	for (uint64_t k = n > CELLS ? n - CELLS + 1 : 1; k <= n; k++)
-		v->lost += fur_load(tx, &root->of[t].cell[k % CELLS]) != k;
-}
-
-/* Is there what has returned?  *told is what the next run begins with. */
-Verdict look(const std::string &path, Told *told)
-{
-	Verdict v;
-	fur::Heap heap = fur::Heap::open(path, options());
-	{
-		fur::Thread self(heap);
-		const Root *root = root_of(self);
-		std::array<uint64_t, THREADS> newest{};
-		uint64_t all = 0, sum = 0;
-		fur::read(self, [&](fur_ro *tx) {
-			for (unsigned t = 0; t < THREADS; t++) {
-				look_at_thread(tx, root, t, told, &v);
-				all += newest[t] = fur_load(tx, &root->of[t].newest);
-			}
-			sum = fur_load(tx, &root->sum);
-		});
-		v.lost += all > sum ? all - sum : 0;
-		v.twice += sum > all ? sum - all : 0;
-		for (unsigned t = 0; t < THREADS; t++)
-			told->of[t] = {newest[t], newest[t], newest[t], 0};
-	}
-	heap.close();
-	return v;
-}
-
-/* ------------------------------------------------------------------ processes */
-
-[[noreturn]] __attribute__((format(printf, 1, 2))) void give_up(const char *format, ...)
-{
-	va_list args;
-	va_start(args, format);
-	fprintf(stderr, "failover: ");
-	vfprintf(stderr, format, args);
-	fprintf(stderr, "\n");
-	va_end(args);
-	throw fur::Error(FUR_ESYS, "failover");
-}
-
-pid_t start(const std::function<void()> &run)
-{
-	const pid_t parent = getpid(), pid = fork();
-	if (pid < 0)
-		give_up("fork failed");
-	if (pid)
-		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(1);
-	try {
-		run();
-	} catch (const std::exception &e) {
-		fprintf(stderr, "failover: child: %s\n", e.what());
-	}
-	_exit(1);
-}
-
-/* A program whose output goes to a file. */
-pid_t start(const std::vector<std::string> &command, const std::string &output)
-{
-	unlink(output.c_str()); /* what an earlier one said */
-	return start([&] {
-		const int fd = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-		dup2(fd, STDOUT_FILENO);
-		dup2(fd, STDERR_FILENO);
-		std::vector<char *> args;
-		for (const std::string &word : command)
-			args.push_back(const_cast<char *>(word.c_str()));
-		args.push_back(nullptr);
-		execv(args[0], args.data());
-		fprintf(stderr, "cannot run %s\n", args[0]);
-	});
-}
-
-std::string content_of(const std::string &path)
-{
-	std::ifstream file(path);
-	return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/* Its exit status; -1 if a signal has ended it; nothing if it runs. */
-std::optional<int> status_of(pid_t pid, int flags = WNOHANG)
-{
-	int status;
-	if (pid <= 0)
-		give_up("no such process");
-	if (waitpid(pid, &status, flags) != pid)
-		return {};
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-void end(pid_t *pid, int signal = SIGKILL)
-{
-	if (*pid <= 0)
-		return;
-	kill(*pid, signal);
-	(void)status_of(*pid, 0);
-	*pid = -1;
-}
-
-/* Until done(): a second passes at most PATIENCE_S times. */
-template <class Done>
-void await(const char *what, Done &&done)
-{
-	for (unsigned k = 0; !done(); k++) {
-		if (k > PATIENCE_S * 1000u)
-			give_up("%s takes too long", what);
-		usleep(1000);
-	}
-}
+enum : uint64_t { NODES = 3, RUNS_OF_A_LOG = 50, TAKEOVER_MS = 2000 };
+enum { EXIT_PROMOTED = 4 };
 
 /* --------------------------------------------------------------------- a run */
 
@@ -306,9 +44,7 @@ class Cluster
 public:
 	Cluster(const Settings &s, uint64_t seed)
 	    : settings_(s), random_{seed},
-	      name_(s.directory + "/fur-failover-" + std::to_string(getpid())),
-	      told_(static_cast<Told *>(mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE,
-	              MAP_SHARED | MAP_ANONYMOUS, -1, 0)))
+	      name_(s.directory + "/fur-failover-" + std::to_string(getpid())), told_(make_told())
 	{
 		remove_files();
 		log_ = s.log.empty() ? "file:" + name_ + "-log" : s.log + std::to_string(seed);
@@ -403,18 +139,11 @@ private:
 			        content_of(output(node)).c_str());
 		return content_of(output(node)).find("follows") != std::string::npos;
 	}
-	uint64_t returned() const
-	{
-		uint64_t sum = 0;
-		for (const auto &of : told_->of)
-			sum += __atomic_load_n(&of.returned, __ATOMIC_ACQUIRE);
-		return sum;
-	}
 	/* Until some updates have returned, so that there is something to lose.  Meanwhile a
 	 * standby dies, or fur-ship. */
 	void let_work()
 	{
-		const uint64_t before = returned();
+		const uint64_t before = told_->returned();
 		if (random_.one_in(3)) {
 			usleep(static_cast<unsigned>(random_.below(30000)));
 			end(&ship_);
@@ -426,8 +155,9 @@ private:
 			end(&standbys_[node]);
 			start_standby(node, false);
 		}
-		await("the first update",
-		        [&] { return returned() > before + random_.below(100) || is_fenced(); });
+		await("the first update", [&] {
+			return told_->returned() > before + random_.below(100) || is_fenced();
+		});
 		usleep(static_cast<unsigned>(random_.below(40000)));
 	}
 	/* A standby has found the primary silent, for the machine was slow. */
@@ -519,28 +249,12 @@ private:
 		if (status != 0)
 			give_up("a standby has ended (%d): %s", status.value_or(-1),
 			        content_of(output(node)).c_str());
-		follow(heap(node));
+		read_log(log_, heap(node), options());
 		uint64_t first;
 		if (const uint64_t n = ship_test::differences(heap(primary_), heap(node), &first))
 			give_up("%" PRIu64 " bytes of the heaps differ, the first at %" PRIu64, n,
 			        first);
 	}
-	void follow(const std::string &path) const
-	{
-		fur::Heap standby = fur::Heap::open(path, options());
-		stream_engine *engine;
-		follower *f;
-		fur::check(engine_open(log_.c_str(), ENGINE_READ, nullptr, &engine));
-		fur::check(follow_begin(engine, standby.get(), &f));
-		int n;
-		while ((n = follow_step(f, 64)) > 0)
-			continue;
-		fur::check(n);
-		fur::check(follow_end(f));
-		engine->ops->close(engine);
-		standby.close();
-	}
-
 	const Settings &settings_;
 	tools::Random random_;
 	std::string name_, log_;
@@ -591,7 +305,7 @@ Verdict run_all(const Settings &s)
 		}
 		const Verdict v = cluster->run();
 		if (s.verbose || v.lost || v.twice)
-			v.print(1);
+			v.print("runs", 1);
 		all.add(v);
 	}
 	return all;
@@ -604,7 +318,7 @@ int main(int argc, char **argv)
 	const Settings s = settings_of(argc, argv);
 	try {
 		const Verdict v = run_all(s);
-		v.print(s.runs);
+		v.print("runs", s.runs);
 		return v.lost || v.twice;
 	} catch (const std::exception &e) {
 		fprintf(stderr, "failover: %s\n", e.what());

@@ -5,15 +5,14 @@
 #ifndef KAFKA_HPP
 #define KAFKA_HPP
 
+#include "broker_control.hpp"
+
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <gtest/gtest.h>
 #include <librdkafka/rdkafka.h>
 #include <memory>
 #include <string>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -46,19 +45,7 @@ inline std::string new_topic()
 /* Ask brokers.py: "kill 2". */
 inline void control(const std::string &what)
 {
-	sockaddr_un to = {};
-	to.sun_family = AF_UNIX;
-	strncpy(to.sun_path, getenv("FUR_KAFKA_CONTROL"), sizeof to.sun_path - 1);
-	const int s = socket(AF_UNIX, SOCK_STREAM, 0);
-	ASSERT_EQ(connect(s, reinterpret_cast<sockaddr *>(&to), sizeof to), 0);
-	const std::string line = what + "\n";
-	ASSERT_EQ(write(s, line.data(), line.size()), static_cast<ssize_t>(line.size()));
-	std::string answer;
-	char c;
-	while (read(s, &c, 1) == 1 && c != '\n')
-		answer += c;
-	close(s);
-	ASSERT_EQ(answer, "ok") << what;
+	ASSERT_EQ(ask_brokers(what), "ok") << what;
 }
 
 inline void sleep_ms(unsigned ms)

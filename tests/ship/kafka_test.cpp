@@ -279,6 +279,21 @@ TEST(Kafka, RefusesOtherTopics)
 	e->ops->close(e);
 }
 
+/* Brokers learn of it one after the other, and any of them may be asked. */
+TEST(Kafka, TakesATopicThatWasJustMade)
+{
+	Admin admin;
+	for (int k = 0; k < 20; k++) {
+		const std::string topic = new_topic();
+		stream_engine *e;
+		admin.create(topic, 1, 3,
+		        {{"min.insync.replicas", "2"}, {"message.timestamp.type", "LogAppendTime"},
+		                {"max.message.bytes", "1048576"}});
+		ASSERT_EQ(open_log(log_of(topic), ENGINE_WRITE, &e), 0) << fur_errormsg();
+		e->ops->close(e);
+	}
+}
+
 TEST(Kafka, RefusesOtherNamesAndSettings)
 {
 	for (const char *name : {"kafka:", "kafka:/t", "kafka:host/t", "kafka:host:0/t",

@@ -8,22 +8,14 @@ that has returned is in the heap that takes over, and the old primary follows it
 import os
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
 
+from programs import PATIENCE_S, Recorded, newest, run
+
 ship, standby, copier, heap_program = [os.path.abspath(path) for path in sys.argv[1:5]]
-PATIENCE_S = 100
 PROMOTED = 4
-
-
-def run(*args):
-    done = subprocess.run(
-        args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_S
-    )
-    assert done.returncode == 0, (args, done.returncode, done.stdout)
-    return done.stdout
 
 
 def control(line):
@@ -33,44 +25,6 @@ def control(line):
         s.sendall((line + "\n").encode())
         answer = s.makefile("r").readline().strip()
     assert answer == "ok", (line, answer)
-
-
-class Process:
-    """Its output is in a file."""
-
-    def __init__(self, place, *args):
-        self.name = os.path.join(place, f"out-{time.monotonic_ns()}")
-        with open(self.name, "w") as out:
-            self.process = subprocess.Popen(
-                args, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
-            )
-
-    def said(self):
-        with open(self.name) as file:
-            return file.read()
-
-    def until(self, condition, what):
-        end = time.monotonic() + PATIENCE_S
-        while not condition(self.said()):
-            assert time.monotonic() < end, (what, self.said()[-2000:])
-            assert self.process.poll() is None, (what, self.process.returncode, self.said()[-2000:])
-            time.sleep(0.05)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-        return self.said()
-
-    def end(self, status, how=None):
-        if how:
-            self.process.send_signal(how)
-        assert self.process.wait(PATIENCE_S) == status, (self.process.returncode, self.said())
-        return self.said()
-
-
-def newest(text):
-    """The newest value whose update has returned; the last line may be a part of one."""
-    return int(text.rpartition("\n")[0].rpartition("\n")[2] or 0)
 
 
 def more_than(n):
@@ -102,10 +56,10 @@ def refuse_setting(first):
 
 def fail_over(place, first, second):
     """A broker and then the primary's programs are killed; returns the value that must be there."""
-    shipper = Process(place, ship, first)
+    shipper = Recorded(place, ship, first)
     shipper.until(lambda text: "waiting for a program" in text, "no shipper")
-    follower = Process(place, standby, second, "--takeover", "8000")
-    writer = Process(place, heap_program, "write", first, "replicated", "0")
+    follower = Recorded(place, standby, second, "--takeover", "8000")
+    writer = Recorded(place, heap_program, "write", first, "replicated", "0")
     writer.until(more_than(200), "nothing is acknowledged")
     control("kill 1")
     at = newest(writer.said())
@@ -125,9 +79,9 @@ def go_on(place, first, second, returned):
     there = int(run(heap_program, "show", second))
     assert there >= returned, (there, returned)
     print("ok, the standby has", there, flush=True)
-    shipper = Process(place, ship, second)
+    shipper = Recorded(place, ship, second)
     shipper.until(lambda text: "waiting for a program" in text, "no shipper")
-    follower = Process(place, standby, first)
+    follower = Recorded(place, standby, first)
     last = int(run(heap_program, "write", second, "replicated", "100").split()[-1])
     assert last == there + 100, (last, there)
     # It applies the position with the updates: it has them when it ends after it has read them.
@@ -139,7 +93,7 @@ def go_on(place, first, second, returned):
         if shown == last:
             break
         assert time.monotonic() < end, (shown, last, follower.said())
-        follower = Process(place, standby, first)
+        follower = Recorded(place, standby, first)
     print("ok, the old primary follows, and has", shown, flush=True)
     shipper.end(0, signal.SIGTERM)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run programs, and wait for what they do: for the tests of fur-ship and fur-standby."""
+import os
 import subprocess
 import time
 
@@ -54,3 +55,45 @@ class Process:
         said, error = self.process.communicate(timeout=PATIENCE_S)
         assert self.process.returncode == status, (self.process.returncode, said, error)
         return said, error
+
+
+class Recorded:
+    """A program whose output is in a file: it never waits for a reader."""
+
+    def __init__(self, place, *args, **more):
+        self.name = os.path.join(place, f"out-{time.monotonic_ns()}")
+        with open(self.name, "w") as out:
+            self.process = subprocess.Popen(
+                args, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, **more
+            )
+
+    def said(self):
+        with open(self.name) as file:
+            return file.read()
+
+    def until(self, condition, what):
+        end = time.monotonic() + PATIENCE_S
+        while not condition(self.said()):
+            assert time.monotonic() < end, (what, self.said()[-2000:])
+            assert self.process.poll() is None, (what, self.process.returncode, self.said()[-2000:])
+            time.sleep(0.05)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        return self.said()
+
+    def end(self, status, how=None):
+        if how:
+            self.process.send_signal(how)
+        try:
+            ended = self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired as late:
+            raise AssertionError(("it does not end", self.said()[-2000:])) from late
+        assert ended == status, (ended, self.said()[-2000:])
+        return self.said()
+
+
+def newest(text):
+    """The newest value whose update has returned; the last line may be a part of one."""
+    return int(text.rpartition("\n")[0].rpartition("\n")[2] or 0)

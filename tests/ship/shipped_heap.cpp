@@ -12,12 +12,15 @@
  *     shipped-heap show HEAP                  print the counter, as it is for a reader
  *     shipped-heap old HEAP                   a heap of version 1
  *     shipped-heap standby HEAP               make a copy, whose role is the primary's, a standby
+ *     shipped-heap log HEAP NAME              another name for the log, as this machine reaches it
+ *     shipped-heap at HEAP                    the offset up to which a closed standby has its log
+ *     shipped-heap compare HEAP HEAP          do two closed heaps differ in what is in use?
  *     shipped-heap follow HEAP LOG            let the standby follow the log to its end
  *     shipped-heap claim HEAP LOG NODE        claim the heap's stream, as that node
  *     shipped-heap heir HEAP LOG NODE         the same, when the log says that the node shall
  *     shipped-heap frames HEAP LOG            how many valid frames of each kind the log has
  */
-#include "internals.hpp"
+#include "image.hpp"
 #include "ship.hpp"
 
 #include <cinttypes>
@@ -188,6 +191,36 @@ int make_standby(const char *path)
 	return 0;
 }
 
+int name_log(const char *path, const std::string &name)
+{
+	heap_file file;
+	media_ship page;
+	must(heap_open_file(path, HEAP_LOCK_WORKER, &file));
+	must(heap_read_ship_page(&file.geometry, file.super, &page));
+	if (name.size() >= sizeof page.log)
+		return 1;
+	memset(page.log, 0, sizeof page.log);
+	memcpy(page.log, name.data(), name.size());
+	must(heap_write_ship_page(&file, &page));
+	heap_close_file(&file);
+	return 0;
+}
+
+int show_offset(const char *path)
+{
+	const ship_test::Image image(path);
+	printf("%" PRIu64 "\n", image.head()->position.offset);
+	return 0;
+}
+
+int compare(const char *one, const char *other)
+{
+	uint64_t first;
+	const uint64_t n = ship_test::differences(one, other, &first);
+	printf("%" PRIu64 " bytes differ, the first at %" PRIu64 "\n", n, first);
+	return n ? 1 : 0;
+}
+
 int make_old(const char *path)
 {
 	heap_file file;
@@ -316,6 +349,12 @@ int run(int argc, char **argv)
 		return make_old(argv[2]);
 	if (what == "standby")
 		return make_standby(argv[2]);
+	if (what == "log" && argc == 4)
+		return name_log(argv[2], argv[3]);
+	if (what == "at")
+		return show_offset(argv[2]);
+	if (what == "compare" && argc == 4)
+		return compare(argv[2], argv[3]);
 	if (what == "follow" && argc == 4)
 		return follow(argv[2], argv[3]);
 	if (what == "frames" && argc == 4)
