@@ -217,7 +217,7 @@ static int publish_in_place(struct fur_thread *t)
 	phase_mark(&t->window.commit, FUR_PHASE_ISOLATION);
 	if (unlikely(bulk)) {
 		/* Sweep before the draw: a body that has seen the durTS in next_durts, and nothing
-		 * of the sweep, would take its snapshot for current (plant: bulk-draws-first).
+		 * of the sweep, would take its snapshot for current (model: SWEEPLATE).
 		 * Announce only now: a reader that ended during the drain need not wait for us. */
 		if (found.bodies)
 			sweep_begin(e);

@@ -810,8 +810,8 @@ GROUP_HEAPS_MUTATIONS = [
 GATE_MUTATIONS = [
     Mutation("LOOKUNFENCED", "INV-SH6", [], [], ["gate", "gatetso"]),
     Mutation("STATEFIRST", "INV-SH6", ["ship-gate-looked-early"], [], ["gate"]),
-    Mutation("CLOSEUNFENCED", "INV-SH6", [], [], ["gate", "gatetso"]),
-    Mutation("OTHERSUNFENCED", "INV-SH6", ["ship-gate-unfenced"], [], ["gatelent", "gatelenttso"]),
+    Mutation("CLOSEUNFENCED", "INV-SH6", ["ship-gate-unfenced"], [], ["gate", "gatetso"]),
+    Mutation("OTHERSUNFENCED", "INV-SH6", [], [], ["gatelent", "gatelenttso"]),
     Mutation("DRAINEDFIRST", "INV-SH6", ["ship-gate-drained-first"], [], ["gate"]),
     Mutation("ASKFIRST", "INV-SH6", ["ship-gate-undrained"], [], ["gate"]),
     Mutation("NEXTSLOT", "INV-SH6", ["ship-gate-next-slot"], [], ["gate"]),

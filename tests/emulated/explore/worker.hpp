@@ -299,16 +299,17 @@ private:
 		if (h.each && done == records)
 			return true;
 		const bool goes_on = h.looks == 0 || --h.looks != 0;
-		run.bulk = goes_on ? history : nullptr; /* the block's free is published next */
 		run.bulk_thread = emu_thread();
+		run.bulk = goes_on ? history : nullptr; /* the block's free is published next */
 		return goes_on;
 	}
 	static bool bulk_map(void *copy, size_t bytes, uint64_t number, void *history)
 	{
 		auto &h = *static_cast<BulkHistory *>(history);
-		/* One bulk update runs at a time, so the run needs one place for this. */
-		run.bulk = history;
+		/* One bulk update runs at a time, so the run needs one place for this.  The thread
+		 * first: that of the last bulk update may be about to publish another update. */
 		run.bulk_thread = emu_thread();
+		run.bulk = history;
 		auto *word = static_cast<uint64_t *>(copy);
 		uint64_t *last = &word[bytes / 8 - 1];
 		h.mapped[number] = true;
