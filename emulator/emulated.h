@@ -216,10 +216,10 @@ void emu_work(uint64_t ns); /* the thread computes for so long */
 void emu_instructions(unsigned n);
 /* The thread takes a branch that no processor predicts better than half the time. */
 void emu_unpredictable_branch(void);
-void emu_pause(void);       /* for a thread that spins: leaves the core to its siblings */
-void emu_fence(void);       /* mfence; hwsync */
+void emu_pause(void);        /* for a thread that spins: leaves the core to its siblings */
+void emu_fence(void);        /* mfence; hwsync */
 void emu_fence_others(void); /* emu_fence() in every thread, as membarrier(2) does it */
-void emu_fence_light(void); /* orders all but stores with later loads: nothing on x86; lwsync */
+void emu_fence_light(void);  /* orders all but stores with later loads: nothing on x86; lwsync */
 
 /* Request a line, for reading or for writing, without waiting for it.  If the thread already has as
  * many requests under way as the description allows, it waits for the first of them. */

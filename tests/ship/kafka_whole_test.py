@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from programs import PATIENCE_S, Recorded, newest, run
+from programs import PATIENCE_S, Recorded, newest, refused, run
 
 ship, standby, copier, heap_program = [os.path.abspath(path) for path in sys.argv[1:5]]
 PROMOTED = 4
@@ -42,15 +42,7 @@ def make_pair(place):
 
 def refuse_setting(first):
     """A setting that librdkafka does not take ends fur-ship at its start, without a program."""
-    done = subprocess.run(
-        (ship, first, "-X", "no.such.key=1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=PATIENCE_S,
-    )
-    assert done.returncode == 1 and done.stdout.count("\n") == 1, done
-    assert "the setting no.such.key=1: " in done.stdout, done
+    refused("the setting no.such.key=1: ", ship, first, "-X", "no.such.key=1")
     print("ok, a wrong setting is refused", flush=True)
 
 
