@@ -37,6 +37,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "common"))
 
 import script  # noqa: E402
 from script import Failed, Refused  # noqa: E402
+from servers import seconds  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAPS = "/dev/shm"
@@ -389,16 +390,6 @@ def whole(text: str) -> int:
 
 def whole_numbers(text: str) -> tuple[int, ...]:
     return tuple(sorted({whole(part) for part in text.split(",")}))
-
-
-def seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0
-    if not 0 < value <= 3600:
-        raise argparse.ArgumentTypeError(f"'{text}' is no length: use up to 3600 seconds")
-    return value
 
 
 def system_names(text: str) -> tuple[str, ...]:

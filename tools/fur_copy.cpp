@@ -30,7 +30,7 @@ int copy_closed(durability &d, const heap_file &file, const char *to, Page &page
 		return fur_fail(FUR_EBUSY,
 		        "the heap was not closed: recover it first, with %s; there is no copy",
 		        !d.ship.on ? "fur-replayer --once"
-		        : arch_load32(&d.control->ship.state) == CONTROL_FENCED
+		        : control_fenced(d.control)
 		                ? "fur-standby, which lets it follow the node that has taken its "
 		                  "place"
 		                : "fur-ship, together with its shipping log");

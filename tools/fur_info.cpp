@@ -40,12 +40,11 @@ State state_of(const HeapView &heap)
 	s.live = s.worker || s.replayer;
 	if (heap.super()->control_bytes >= sizeof(control)) {
 		const media_file file = heap.file();
-		const auto *c = reinterpret_cast<const control *>(
-		        media_at(&file, heap.super()->control_offset));
+		const control *c = media_control(&file);
 		s.worker_pid = s.worker ? c->worker_pid : 0;
 		s.replayer_pid = s.replayer ? c->replayer_pid : 0;
 		s.shipper_pid = s.shipper ? c->ship.shipper_pid : 0;
-		s.fenced = arch_load32(&c->ship.state) == CONTROL_FENCED;
+		s.fenced = control_fenced(c);
 	}
 	s.name = s.live ? "in use" : word == MEDIA_CLOSED ? "closed" : "needs recovery";
 	return s;

@@ -122,8 +122,7 @@ media_standby HeapView::standby(const media_ship &page, bool opened) const
 {
 	const media_file f = file();
 	media_standby s;
-	media_standby_read(
-	        reinterpret_cast<const control *>(media_at(&f, geometry_.control_offset)),
+	media_standby_read(media_control(&f),
 	        reinterpret_cast<const heap_header *>(media_at(&f, geometry_.heap_offset)), &page,
 	        opened, &s);
 	return s;

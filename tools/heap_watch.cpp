@@ -28,8 +28,7 @@ struct HeapWatch::Mapping {
 		if (at == MAP_FAILED)
 			throw Refused(path, CALL_MAP, errno, "cannot map the file");
 		file = media_file_of(&view.raw(), static_cast<media_super *>(at));
-		control = reinterpret_cast<const struct control *>(
-		        media_at(&file, view.raw().control_offset));
+		control = media_control(&file);
 	}
 	~Mapping()
 	{

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the scripts that measure servers share: numbers on their command lines, their progress, and
+"""What the scripts that measure share: numbers on their command lines, their progress, and
 what the disk needs for a sync."""
 from __future__ import annotations
 

@@ -60,10 +60,10 @@
  *   arch_store_fence(p, value)   store, then a full fence
  *   arch_lend_fences()           true: arch_fence_others() works on the threads of this process
  *   arch_fence_others()          a full fence, in the caller and in every thread of every process
- *                                that lends its fences.  So a thread that stores one word and loads
- *                                another needs only a light fence in between, if the thread that
- *                                stores the second and loads the first calls this in between.  It
- *                                costs microseconds.  False: the system refuses it
+ *                                that lends its fences.  One thread stores x and loads y, another
+ *                                stores y and loads x: if the second calls this between the two,
+ *                                the first needs only a light fence there.  It costs microseconds.
+ *                                False: the system refuses it
  *   arch_fence_after_rmw()       makes the read-modify-write just before it a full fence, on a
  *                                machine where the compiler's is none
  *   arch_prefetch(p)             ask for a line, to read it, and go on; p may be any address

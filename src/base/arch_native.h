@@ -17,8 +17,9 @@ static inline void arch_prefetch_to_write(const void *p)
 {
 #if defined(__x86_64__)
 	/* For the processors that every x86-64 compiler must serve, the builtin only asks to read:
-	 * a store to a line that another core has would wait as without it.  Where the instruction
-	 * is not implemented, it does nothing (Intel SDM volume 2, "PREFETCHW"). */
+	 * a store to a line that another core has would wait as without it.  An x86-64 processor
+	 * without the instruction takes it for a no-op (0F 0D in the opcode map, Intel SDM
+	 * volume 2). */
 	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
 #else
 	__builtin_prefetch(p, 1);

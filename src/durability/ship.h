@@ -148,7 +148,8 @@ void ship_begin(struct durability *d);
  * return when they are acknowledged (INV-SH3).  So do all others whose marker the caller does not
  * find in the ring after this call.  Errors: those of ship_fence_updates(). */
 FUR_MUST_USE int ship_close_gate(struct durability *d);
-/* Does the worker leave its updates' fences to the caller?  None of them waits for the log then. */
+/* Does the worker leave its updates' fences to the caller?  If so, none of its transactions waits
+ * for the log. */
 static inline bool ship_lent(const struct durability *d)
 {
 	return arch_load32(&d->control->ship.lent);

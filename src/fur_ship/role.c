@@ -39,7 +39,7 @@ static int take_file(int fd, const char *path, struct heap_file *file, struct me
 static struct control *control_of(const struct heap_file *file)
 {
 	const struct media_file view = media_file_of(&file->geometry, file->super);
-	return (struct control *)(void *)media_at(&view, file->geometry.control_offset);
+	return media_control(&view);
 }
 
 /* A file that was copied while a program opened the heap may say that it is closed. */
@@ -165,7 +165,7 @@ static int detach_file(struct heap_file *file, const struct media_ship *page)
 	if (file->super->state != MEDIA_CLOSED)
 		return fur_fail(FUR_EBUSY, "the heap was not closed: recover it first, with %s",
 		        page->role == MEDIA_STANDBY ? "fur-replayer --once HEAP"
-		        : arch_load32(&control_of(file)->ship.state) == CONTROL_FENCED
+		        : control_fenced(control_of(file))
 		                ? "fur-standby HEAP: another node has taken its place"
 		                : "fur-ship HEAP");
 	const int error = check_closed(file);

@@ -35,7 +35,7 @@ static bool stops(const struct service *s)
 static struct control *control_of(const struct service *s)
 {
 	const struct media_file file = media_file_of(&s->file.geometry, s->file.super);
-	return (struct control *)(void *)media_at(&file, s->file.geometry.control_offset);
+	return media_control(&file);
 }
 
 static bool is_closed(const struct service *s)

@@ -18,13 +18,6 @@ static uint64_t count_unacked(const struct media_file *view, uint64_t acked)
 	return n;
 }
 
-/* The state stays in the file when its processes have ended, and a fenced primary is fenced for
- * good. */
-static bool is_fenced(const struct control *c)
-{
-	return arch_load32(&c->ship.state) == CONTROL_FENCED;
-}
-
 int status_read(int fd, const char *path, struct ship_status *status)
 {
 	struct heap_file file;
@@ -33,15 +26,14 @@ int status_read(int fd, const char *path, struct ship_status *status)
 	if (error)
 		return error;
 	const struct media_file view = media_file_of(&file.geometry, file.super);
-	const struct control *c =
-	        (const struct control *)media_at(&view, file.geometry.control_offset);
+	const struct control *c = media_control(&view);
 	const int working = heap_lock_held(file.fd, HEAP_LOCK_WORKER),
 	          ships = heap_lock_held(file.fd, HEAP_LOCK_SHIP);
 	error = heap_read_ship_page(&file.geometry, file.super, &status->page);
 	if (!error)
 		error = working < 0 ? working : ships < 0 ? ships : 0;
 	status->closed = file.super->state == MEDIA_CLOSED;
-	status->fenced = status->page.role == MEDIA_PRIMARY && is_fenced(c);
+	status->fenced = status->page.role == MEDIA_PRIMARY && control_fenced(c);
 	status->worker_pid = working > 0 ? arch_load(&c->worker_pid) : 0;
 	status->shipper_pid = ships > 0 ? arch_load(&c->ship.shipper_pid) : 0;
 	if (!error && status->page.role == MEDIA_STANDBY)
@@ -73,7 +65,7 @@ static int check_handover(const struct heap_file *file, uint64_t node)
 		return fur_fail(FUR_EINVAL, "this is the heap's own node: name a standby's, which "
 		                            "fur-info shows");
 	const struct media_file view = media_file_of(&file->geometry, file->super);
-	if (is_fenced((const struct control *)media_at(&view, file->geometry.control_offset)))
+	if (control_fenced(media_control(&view)))
 		return fur_fail(FUR_EFENCED,
 		        "another node writes the stream already, and this heap is fenced: let it "
 		        "follow that node, with fur-standby HEAP");

@@ -100,8 +100,7 @@ static bool is_standby_program(pid_t pid)
 static int signal_program(const struct heap_file *file)
 {
 	const struct media_file view = media_file_of(&file->geometry, file->super);
-	const struct control *c =
-	        (const struct control *)media_at(&view, file->geometry.control_offset);
+	const struct control *c = media_control(&view);
 	const int held = heap_lock_held(file->fd, HEAP_LOCK_WORKING);
 	const pid_t pid = (pid_t)arch_load(&c->worker_pid);
 	if (held < 0)

@@ -8,6 +8,7 @@
 #define FUR_CONTROL_REGION_H
 
 #include "base/arch.h"
+#include "media/media.h"
 
 /* The value of wake_at while the replayer is awake. */
 #define CONTROL_AWAKE UINT64_MAX
@@ -118,5 +119,17 @@ _Static_assert(
 _Static_assert(offsetof(struct control, logs) == 4096, "CONTROL_BYTES relies on it");
 #define CONTROL_BYTES(threads)                                                                     \
 	(sizeof(struct control) + (uint64_t)(threads) * sizeof(struct control_log))
+
+static inline struct control *media_control(const struct media_file *f)
+{
+	return (struct control *)(void *)media_at(f, f->super->control_offset);
+}
+
+/* Of a primary: has another node taken over, as far as this machine has noticed?  The state stays
+ * in the file when its processes have ended, and a fenced primary is fenced for good. */
+static inline bool control_fenced(const struct control *c)
+{
+	return arch_load32(&c->ship.state) == CONTROL_FENCED;
+}
 
 #endif /* FUR_CONTROL_REGION_H */

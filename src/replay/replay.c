@@ -515,7 +515,7 @@ int replay_may_recover(const struct durability *d)
 	if (!d->ship.on || d->words->state == MEDIA_CLOSED) /* INV-SH4 */
 		return 0;
 	/* The state is that of the program that has ended: it stays true. */
-	if (arch_load32(&d->control->ship.state) == CONTROL_FENCED)
+	if (control_fenced(d->control))
 		return fur_fail(FUR_EBUSY,
 		        "another heap has taken this one's place in the shipping log: let it "
 		        "follow that one, with fur-standby HEAP, and open that one");

@@ -329,7 +329,7 @@ int server_status(int fd, const char *path, struct server_status *status)
 		return error;
 	const struct media_super *super = &file.geometry;
 	const struct media_file view = media_file_of(super, file.super);
-	const struct control *c = (const struct control *)media_at(&view, super->control_offset);
+	const struct control *c = media_control(&view);
 	uint64_t tail, slots = 0;
 	int working = heap_lock_held(file.fd, HEAP_LOCK_WORKER), replaying = 0;
 	if (working >= 0)
@@ -346,7 +346,7 @@ int server_status(int fd, const char *path, struct server_status *status)
 	        .replayer_pid = replaying > 0 ? c->replayer_pid : 0,
 	        .closed = file.super->state == MEDIA_CLOSED,
 	        .ships = !error && page.role == MEDIA_PRIMARY,
-	        .fenced = arch_load32(&c->ship.state) == CONTROL_FENCED,
+	        .fenced = control_fenced(c),
 	        .asleep = arch_load(&c->wake_at) != CONTROL_AWAKE,
 	        .slots = slots,
 	        .ring_slots = super->ring_slots,

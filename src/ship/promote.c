@@ -26,11 +26,11 @@ struct claimant {
 	uint8_t *read, *built; /* FRAME_MOST_BYTES each */
 };
 
-static int fail_fenced(void)
+int promote_fail_fenced(void)
 {
 	return fur_fail(FUR_EFENCED,
-	        "another node has claimed the shipping log first: this heap follows it: take over "
-	        "once more, if that node shall not be the primary");
+	        "another node has claimed the shipping log first, and this heap follows it: take "
+	        "over again if that node shall not be the primary");
 }
 
 static void pause(void)
@@ -60,7 +60,7 @@ static bool is_fenced(const struct claimant *c)
 static int check(const struct claimant *c)
 {
 	if (is_fenced(c))
-		return fail_fenced();
+		return promote_fail_fenced();
 	if (c->writer.phase == WRITER_FAILED)
 		return fur_fail(FUR_ECORRUPT, "%s", c->writer.why);
 	if (arch_load32_acquire(c->p->stopping) || arch_now_ns() > c->p->until_ns)

@@ -47,6 +47,9 @@ struct promotion {
  *         time, or *stopping; FUR_ECORRUPT; those of engine_open() that time does not mend. */
 FUR_MUST_USE int promote_claim(const struct promotion *p, struct stream_position *position);
 
+/* The message of that FUR_EFENCED.  Returns FUR_EFENCED. */
+int promote_fail_fenced(void);
+
 /* promote_file - steps 4 and 5.  Nothing updates the heap any more.
  * Errors: those of durability_replay() and heap_write_promotion(). */
 FUR_MUST_USE int promote_file(

@@ -302,13 +302,6 @@ static int turn(struct fur_follower *x)
 
 /* --------------------------------------------------------------- promotion */
 
-static int fail_claimed(void)
-{
-	return fur_fail(FUR_EFENCED,
-	        "another node has claimed the shipping log meanwhile: this heap follows it: take "
-	        "over once more, if that node shall not be the primary");
-}
-
 /* Step 3 of promote.h. */
 static int catch_up(struct fur_follower *x, const struct stream_position *position)
 {
@@ -321,7 +314,7 @@ static int catch_up(struct fur_follower *x, const struct stream_position *positi
 	publish(x, 0);
 	follow_look(x->follower, &view);
 	if (view.term != position->term || view.node != x->page.node)
-		return fail_claimed();
+		return promote_fail_fenced();
 	return disconnect(x); /* with its position */
 }
 
@@ -347,7 +340,7 @@ static int promote(struct fur_follower *x)
 		return error;
 	follow_look(x->follower, &view);
 	if (x->term && x->term != view.term) /* INV-SH84 (plant: ship-term-ignored) */
-		return fail_claimed();
+		return promote_fail_fenced();
 	const struct promotion p = {.log = x->page.log,
 	        .settings = (const char *const *)x->settings,
 	        .uuid = heap->file.geometry.uuid,

@@ -14,14 +14,13 @@
  */
 #include "../../tools/common/random.hpp"
 #include "image.hpp"
+#include "kill_settings.hpp"
 #include "processes.hpp"
 #include "read_log.hpp"
 #include "ship.hpp"
 #include "told.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <getopt.h>
 
 namespace
 {
@@ -32,12 +31,6 @@ enum : uint64_t { NODES = 3, RUNS_OF_A_LOG = 50, TAKEOVER_MS = 2000 };
 enum { EXIT_PROMOTED = 4 };
 
 /* --------------------------------------------------------------------- a run */
-
-struct Settings {
-	uint64_t runs = 10, seed = 1;
-	std::string log, directory = "/dev/shm", programs;
-	bool verbose = false;
-};
 
 class Cluster
 {
@@ -265,40 +258,11 @@ private:
 	std::array<pid_t, NODES> standbys_ = {-1, -1, -1};
 };
 
-Settings settings_of(int argc, char **argv)
-{
-	static const option options[] = {{"runs", required_argument, nullptr, 'r'},
-	        {"seed", required_argument, nullptr, 's'}, {"log", required_argument, nullptr, 'l'},
-	        {"directory", required_argument, nullptr, 'd'},
-	        {"programs", required_argument, nullptr, 'p'},
-	        {"verbose", no_argument, nullptr, 'v'}, {}};
-	Settings s;
-	const std::string self = argv[0];
-	s.programs = self.substr(0, self.rfind('/') + 1) + "../..";
-	for (int c; (c = getopt_long(argc, argv, "", options, nullptr)) != -1;) {
-		if (c == 'r')
-			s.runs = strtoull(optarg, nullptr, 10);
-		else if (c == 's')
-			s.seed = strtoull(optarg, nullptr, 10);
-		else if (c == 'l')
-			s.log = optarg;
-		else if (c == 'd')
-			s.directory = optarg;
-		else if (c == 'p')
-			s.programs = optarg;
-		else if (c == 'v')
-			s.verbose = true;
-		else
-			exit(2);
-	}
-	return s;
-}
-
 Verdict run_all(const Settings &s)
 {
 	Verdict all;
 	std::optional<Cluster> cluster;
-	for (uint64_t run = 0; run < s.runs; run++) {
+	for (uint64_t run = 0; run < s.count; run++) {
 		if (run % RUNS_OF_A_LOG == 0) {
 			cluster.reset();
 			cluster.emplace(s, s.seed + run);
@@ -315,10 +279,10 @@ Verdict run_all(const Settings &s)
 
 int main(int argc, char **argv)
 {
-	const Settings s = settings_of(argc, argv);
+	const Settings s = settings_of(argc, argv, "runs", 10);
 	try {
 		const Verdict v = run_all(s);
-		v.print("runs", s.runs);
+		v.print("runs", s.count);
 		return v.lost || v.twice;
 	} catch (const std::exception &e) {
 		fprintf(stderr, "failover: %s\n", e.what());

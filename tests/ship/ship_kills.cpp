@@ -18,12 +18,10 @@
 #include "../../tools/common/random.hpp"
 #include "broker_control.hpp"
 #include "image.hpp"
+#include "kill_settings.hpp"
 #include "processes.hpp"
 #include "read_log.hpp"
 #include "told.hpp"
-
-#include <cstdlib>
-#include <getopt.h>
 
 namespace
 {
@@ -33,20 +31,16 @@ using namespace ship_test;
 enum victim { PROGRAM, SHIP, STANDBY, BROKER, VICTIMS };
 enum : uint64_t { ROUNDS_OF_A_LOG = 10, ROUNDS_TO_QUIET = 3, BROKERS = 3 };
 
-struct Settings {
-	uint64_t kills = 3, seed = 1;
-	std::string log, directory = "/dev/shm", programs;
-	bool verbose = false;
-	/* Both levels have their turn. */
-	uint64_t rounds_of_a_log() const
-	{
-		return kills < 2 * ROUNDS_OF_A_LOG ? (kills + 1) / 2 : ROUNDS_OF_A_LOG;
-	}
-	unsigned victims() const
-	{
-		return log.rfind("kafka:", 0) == 0 ? VICTIMS : BROKER;
-	}
-};
+/* Both levels have their turn. */
+uint64_t rounds_of_a_log(const Settings &s)
+{
+	return s.count < 2 * ROUNDS_OF_A_LOG ? (s.count + 1) / 2 : ROUNDS_OF_A_LOG;
+}
+
+unsigned victims_of(const Settings &s)
+{
+	return s.log.rfind("kafka:", 0) == 0 ? VICTIMS : BROKER;
+}
 
 void ask(const std::string &what)
 {
@@ -84,7 +78,7 @@ public:
 	Verdict round()
 	{
 		Verdict v;
-		for (unsigned k = 0; k < settings_.victims(); k++) {
+		for (unsigned k = 0; k < victims_of(settings_); k++) {
 			let_work();
 			kill_one(static_cast<victim>(k));
 			if (random_.one_in(4)) {
@@ -272,52 +266,23 @@ private:
 	unsigned dead_broker_ = 0;
 };
 
-Settings settings_of(int argc, char **argv)
-{
-	static const option options[] = {{"kills", required_argument, nullptr, 'k'},
-	        {"seed", required_argument, nullptr, 's'}, {"log", required_argument, nullptr, 'l'},
-	        {"directory", required_argument, nullptr, 'd'},
-	        {"programs", required_argument, nullptr, 'p'},
-	        {"verbose", no_argument, nullptr, 'v'}, {}};
-	Settings s;
-	const std::string self = argv[0];
-	s.programs = self.substr(0, self.rfind('/') + 1) + "../..";
-	for (int c; (c = getopt_long(argc, argv, "", options, nullptr)) != -1;) {
-		if (c == 'k')
-			s.kills = strtoull(optarg, nullptr, 10);
-		else if (c == 's')
-			s.seed = strtoull(optarg, nullptr, 10);
-		else if (c == 'l')
-			s.log = optarg;
-		else if (c == 'd')
-			s.directory = optarg;
-		else if (c == 'p')
-			s.programs = optarg;
-		else if (c == 'v')
-			s.verbose = true;
-		else
-			exit(2);
-	}
-	return s;
-}
-
 Verdict run_all(const Settings &s)
 {
 	Verdict all;
 	std::optional<Pair> pair;
-	for (uint64_t round = 0; round < s.kills; round++) {
-		if (round % s.rounds_of_a_log() == 0) {
+	for (uint64_t round = 0; round < s.count; round++) {
+		if (round % rounds_of_a_log(s) == 0) {
 			if (pair)
 				pair->compare_whole();
 			pair.reset();
-			pair.emplace(s, s.seed + round / s.rounds_of_a_log());
+			pair.emplace(s, s.seed + round / rounds_of_a_log(s));
 		}
 		all.add(pair->round());
-		if (round % ROUNDS_TO_QUIET == 0 || round + 1 == s.kills)
+		if (round % ROUNDS_TO_QUIET == 0 || round + 1 == s.count)
 			all.add(pair->quiet());
 		if (s.verbose) {
 			printf("after round %" PRIu64 ":\n", round);
-			all.print("kills", s.victims() * (round + 1));
+			all.print("kills", victims_of(s) * (round + 1));
 		}
 	}
 	if (pair)
@@ -329,10 +294,10 @@ Verdict run_all(const Settings &s)
 
 int main(int argc, char **argv)
 {
-	const Settings s = settings_of(argc, argv);
+	const Settings s = settings_of(argc, argv, "kills", 3);
 	try {
 		const Verdict v = run_all(s);
-		v.print("kills", s.victims() * s.kills);
+		v.print("kills", victims_of(s) * s.count);
 		return v.lost || v.twice;
 	} catch (const std::exception &e) {
 		fprintf(stderr, "ship-kills: %s\n", e.what());
