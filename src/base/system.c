@@ -204,6 +204,11 @@ int system_sync_data(int fd)
 	return failed ? errno : 0;
 }
 
+void system_start_write(int fd, uint64_t offset, uint64_t bytes)
+{
+	(void)sync_file_range(fd, (off64_t)offset, (off64_t)bytes, SYNC_FILE_RANGE_WRITE);
+}
+
 int system_sync_file_system(int fd)
 {
 	int failed;

@@ -38,6 +38,9 @@ int system_print(int fd, const char *text);
 
 FUR_MUST_USE int system_sync(int fd);
 FUR_MUST_USE int system_sync_data(int fd);
+/* Have the kernel begin to write these bytes to the disk.  A hint: nothing is durable before a
+ * sync. */
+void system_start_write(int fd, uint64_t offset, uint64_t bytes);
 FUR_MUST_USE int system_sync_file_system(int fd);
 
 FUR_MUST_USE int system_set_length(int fd, uint64_t bytes);

@@ -75,12 +75,22 @@ static void write_back(struct durability *d, uint64_t durts)
 	pm_flush(&d->pm, durability_marker(d, durts), sizeof m);
 }
 
+/* INV-GU9: a late update above a part that is not settled could be lost with it, if another heap's
+ * part is (plant: group-flush-passes).  Acquire, as nondurable_has(): if the part has left, we see
+ * `failed` if it was for that. */
+static bool part_unsettled(const struct durability *d, uint64_t durts)
+{
+	const struct media_file file = durability_file(d);
+	const struct media_marker m = log_read_marker(&file, durts);
+	return unlikely(m.kind & MEDIA_PART) && nondurable_any_has(d, durts);
+}
+
 /* The other domains: start the write-backs.  A marker that is put is complete; whether its owner is
  * writing it back too does not matter. */
 static void write_back_markers(struct durability *d, uint64_t from, uint64_t most, uint64_t *end)
 {
 	uint64_t at = from;
-	for (; at < most && marker_put(d, at); at++)
+	for (; at < most && marker_put(d, at) && !part_unsettled(d, at); at++)
 		write_back(d, at);
 	*end = at;
 }

@@ -10,7 +10,8 @@
  *         commit_draw()       draws the durTS, if that is not drawn
  *         ring_wait()         waits for a free slot, and replays if there is none: way 9
  *         commit_write()      completes the record, names D in the marker, and writes it
- *         commit_flush()      makes marker and record durable under one fence
+ *         commit_flush_begin()  starts the write-back of marker and record
+ *         commit_flush_end()  returns when both are durable, under one fence
  *         nondurable_leave()  leaves nondurable[]
  *       durability_await()    returns when what the update has read is durable
  *         dset_wait()         waits for D
@@ -19,6 +20,7 @@
 #include "durability/dset.h"
 #include "durability/nondurable.h"
 #include "durability/ship.h"
+#include "durability/steps.h"
 
 #include <string.h>
 
@@ -70,7 +72,7 @@ static void marker_name_dependencies(
  * one in nondurable_wait(), for it is not in our D.  Its durTS is lower, like those of all that
  * recovery needs for the update that we have named: wait until all these are settled (plant:
  * unseen-not-awaited). */
-static void wait_for_unseen(const struct durability *d, const struct dset *set)
+void commit_wait_for_unseen(const struct durability *d, const struct dset *set)
 {
 	uint64_t upto = 0;
 	if (set->by_version) /* durability_await() waits for all lower durTSs */
@@ -105,7 +107,7 @@ static struct media_claims claims_of(
 	}
 	if (pending && claims.clear > durable)
 		claims.clear = durable;
-	if (pending || c->late) /* the marker of a late update names nothing */
+	if (pending || c->late || c->after_all) /* its marker names nothing */
 		claims.settled = claims.clear;
 	return claims;
 }
@@ -157,7 +159,7 @@ static int commit_put_slot(struct durability *d, struct commit *c, struct media_
 	int error = 0;
 	if (c->in_slot) {
 		redo_put_in_slot(log, d, slot, claims);
-		marker->kind = MEDIA_COMMIT_IN_SLOT | (marker->kind & MEDIA_AFTER_ALL);
+		marker->kind = MEDIA_COMMIT_IN_SLOT | (marker->kind & (MEDIA_AFTER_ALL | MEDIA_PART));
 		marker->log_start = MEDIA_IN_SLOT;
 	} else {
 		redo_put_head(log, d, log->written, claims);
@@ -184,16 +186,17 @@ static int commit_put_slot(struct durability *d, struct commit *c, struct media_
  *          this.  Otherwise a late update could leave nondurable[] unseen. */
 static void decide_if_late(struct durability *d, struct commit *c, struct media_marker *marker)
 {
-	c->late = async_pending(d) || (c->async && async_ready(d));
-	if (!c->late)
+	const bool late = async_pending(d) || (c->async && async_ready(d));
+	c->late = late && !c->part;
+	c->after_all = late && c->part;
+	if (!late)
 		return;
 	FUR_POINT(late__decided);
 	marker->kind |= MEDIA_AFTER_ALL;
 	memset(marker->deps, 0, sizeof marker->deps);
 }
 
-/* Write the record's head, the record and the marker to the file.  Errors: the first failure's. */
-static int commit_write(struct durability *d, struct commit *c, struct media_marker *marker)
+int commit_write(struct durability *d, struct commit *c, struct media_marker *marker)
 {
 	struct redo_log *log = &d->redo[c->me];
 	/* The marker of a late update names nothing.  Where no update can be late, one whose caller
@@ -224,17 +227,22 @@ static int commit_write(struct durability *d, struct commit *c, struct media_mar
 	return 0;
 }
 
-/* Make marker and log durable under one fence (INV-M3): if the log does not reach the medium, the
- * marker's checksum fails, and the slot is a hole. */
-static int commit_flush(struct durability *d, struct commit *c)
+void commit_flush_begin(struct durability *d, struct commit *c)
 {
 	struct redo_log *log = &d->redo[c->me];
-	if (pm_writes(&d->pm))
-		return write_slot(d, log);
+	if (pm_writes(&d->pm)) {
+		if (c->part) /* its thread goes on with another file */
+			group_start(&d->pm.group, &log->request);
+		return;
+	}
 	if (!c->log_is_out)
 		redo_flush(log, d, log->open_at, log->write_at);
 	pm_flush(&d->pm, durability_marker(d, c->durts), sizeof(struct media_marker));
-	return drain(d);
+}
+
+int commit_flush_end(struct durability *d, struct commit *c)
+{
+	return pm_writes(&d->pm) ? write_slot(d, &d->redo[c->me]) : drain(d);
 }
 
 /* 1.  Draw the durTS before any write-back begins: a locked instruction after clwb waits for it, so
@@ -248,22 +256,30 @@ static void commit_draw(struct durability *d, struct commit *c)
 		nondurable_wait_drawn(d, &c->dset);
 }
 
-int durability_persist(struct durability *d, struct commit *c)
+void commit_begin(struct durability *d, struct commit *c, struct media_marker *marker)
 {
 	struct redo_log *log = &d->redo[c->me];
 	FUR_ASSERT(c->me < d->super->max_threads && c->id != 0);
-	FUR_ASSERT(log->write_at >= log->open_at && log->write_at <= log->write_most);
-	FUR_POINT(update__persist);
+	FUR_ASSERT(log->write_at >= log->open_at &&
+	           log->write_at <= log->write_most + log->reserved);
 	c->in_slot = pm_writes(&d->pm) && !c->log_is_out && redo_fits_slot(log, d);
 	if (!c->in_slot) /* a record in the slot leaves its place in the log to the next one */
 		log->committed_to = log->write_at;
-	commit_draw(d, c);
-	phase_mark(c, FUR_PHASE_LOG);
-	struct media_marker marker = {.durts = c->durts,
+	*marker = (struct media_marker){.durts = c->durts,
 	        .log_start = log->open_at,
 	        .log_bytes = (uint32_t)(log->write_at - log->open_at),
 	        .thread = (uint16_t)c->me,
-	        .kind = MEDIA_COMMIT};
+	        .kind = MEDIA_COMMIT | (c->part ? MEDIA_PART : 0)};
+}
+
+int durability_persist(struct durability *d, struct commit *c)
+{
+	struct redo_log *log = &d->redo[c->me];
+	struct media_marker marker;
+	FUR_POINT(update__persist);
+	commit_draw(d, c);
+	phase_mark(c, FUR_PHASE_LOG);
+	commit_begin(d, c, &marker);
 	int error = ring_wait(d, c->durts);
 	phase_mark(c, FUR_PHASE_ROOM);
 	FUR_POINT(marker__write);
@@ -274,12 +290,13 @@ int durability_persist(struct durability *d, struct commit *c)
 		error = commit_write(d, c, &marker); /* A1:38 */
 	if (!error && !c->late) {
 		phase_mark(c, FUR_PHASE_LOG);
-		error = commit_flush(d, c); /* A1:36, A1:38 */
+		commit_flush_begin(d, c);
+		error = commit_flush_end(d, c); /* A1:36, A1:38 */
 		phase_mark(c, FUR_PHASE_FLUSH);
 		/* Before we leave: a transaction may have read from us, and collected its D before
 		 * the unseen update announced itself; it waits for us alone. */
 		if (!error)
-			wait_for_unseen(d, &c->dset);
+			commit_wait_for_unseen(d, &c->dset);
 	}
 	if (unlikely(log->frees_a_run))
 		durability_note_run_freed(d, c->durts);
@@ -296,8 +313,7 @@ int durability_persist(struct durability *d, struct commit *c)
 	return error;
 }
 
-/* The thread need not wait for the update any more. */
-static int await_over(struct durability *d, struct commit *c, int error)
+int commit_await_over(struct durability *d, struct commit *c, int error)
 {
 	phase_mark(c, FUR_PHASE_DURABILITY);
 	if (unlikely(arch_load(&d->control->wake_at) != CONTROL_AWAKE))
@@ -328,7 +344,7 @@ int durability_await(struct durability *d, struct commit *c, int error)
 		return error;
 	/* Everything below its durTS is durable then, and so are all updates of D (INV-D4). */
 	if (c->late)
-		return await_over(
+		return commit_await_over(
 		        d, c, c->async ? 0 : exact_if_fenced(d, c, await_below(d, c->durts + 1)));
 	/* 3.  INV-D2: we are durable; now wait for D.  Without the wait a failure could lose an
 	 * update of D, and so ours too, although we had returned. */
@@ -344,7 +360,7 @@ int durability_await(struct durability *d, struct commit *c, int error)
 		error = async_wait_all(d);
 	if (!error && ship_replicates(d)) /* INV-SH3; D has drawn lower durTSs (INV-D4) */
 		error = ship_wait(d, c->durts + 1);
-	return await_over(d, c, exact_if_fenced(d, c, error));
+	return commit_await_over(d, c, exact_if_fenced(d, c, error));
 }
 
 /* Put the abort marker into the update's slot, and make it durable. */

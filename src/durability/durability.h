@@ -107,6 +107,9 @@ struct commit {
 	bool in_slot;              /* its record goes to its slot, not to the log */
 	bool async;                /* the caller does not wait: it gets a ticket */
 	bool late;                 /* leaves nondurable[] before it is durable (async.h) */
+	/* Its record names its parts in other heaps; and it depends on all below it, because late
+	 * updates are pending (parts.h) */
+	bool part, after_all;
 };
 
 /* Add the time since the last mark to a phase. */

@@ -65,6 +65,12 @@ static uint64_t place(const struct durability *d, uint64_t position)
 	return log_place(d->super, position);
 }
 
+/* How much of the log the open update may use. */
+static inline uint64_t redo_room(const struct redo_log *log, const struct durability *d)
+{
+	return d->log_room - log->reserved;
+}
+
 void redo_begin(struct redo_log *log, const struct durability *d, enum redo_kind kind)
 {
 	log->kind = kind;
@@ -78,7 +84,7 @@ void redo_begin(struct redo_log *log, const struct durability *d, enum redo_kind
 	arch_store(&log->frees_a_run, 0);
 	/* Acquire: orders the last reads of the log below the tail before our stores there.  Pairs
 	 * with the release in room_give_back() (replay.c). */
-	log->write_most = arch_load_acquire(&log->tail) + d->log_room;
+	log->write_most = arch_load_acquire(&log->tail) + redo_room(log, d);
 }
 
 void redo_prefetch(const struct redo_log *log, const struct durability *d)
@@ -402,13 +408,13 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 	/* Read the tail once per iteration, because a replay may move it at any time.  If the test
 	 * below read it again, a replay could have emptied the log in between, and we would refuse
 	 * an update that now fits. */
-	while ((tail = arch_load_acquire(&log->tail)) + d->log_room <= log->write_most) {
+	while ((tail = arch_load_acquire(&log->tail)) + redo_room(log, d) <= log->write_most) {
 		/* The log contains nothing but the open record, so no replay can make room. */
 		if (tail >= log->committed_to)
 			return fur_fail(FUR_ETOOBIG,
 			        "an update does not fit the redo log of %llu bytes: make the "
 			        "update smaller, or the logs larger, with fur-resize --log-bytes",
-			        (unsigned long long)d->log_room);
+			        (unsigned long long)redo_room(log, d));
 		/* A replayer moved the ring's tail, and died before it moved our log's tail.  Free
 		 * the records that it has replayed. */
 		if (ring_replayed(d, log->durts)) {
@@ -419,6 +425,6 @@ int redo_make_room(struct redo_log *log, struct durability *d)
 		if (error)
 			return error;
 	}
-	log->write_most = tail + d->log_room;
+	log->write_most = tail + redo_room(log, d);
 	return 0;
 }

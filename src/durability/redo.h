@@ -29,7 +29,9 @@ struct redo_log {
 	uint64_t committed_to; /* the end of the newest committed record */
 	uint64_t durts;        /* of the newest committed record */
 	bool late;             /* that one: it may be lost (INV-AS6) */
-	uint64_t write_most;   /* limit of write_at: tail + log_room when last read */
+	uint64_t write_most;   /* limit of write_at: tail + room when last read */
+	/* Of the log's room, what the open update may not use for its entries: redo_put_parts() */
+	uint64_t reserved;
 	/* Position of the newest undo record of the open update, or UNDO_NONE. */
 	uint64_t undo_last;
 	uint64_t entries;     /* of the open update */

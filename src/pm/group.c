@@ -227,6 +227,13 @@ int group_write(struct group_commit *g, uint64_t offset, const void *from, uint6
 	return fail(error);
 }
 
+void group_start(struct group_commit *g, struct group_request *r)
+{
+	if (group_write(g, r->offset, r->from, r->bytes) == 0)
+		system_start_write(g->fd, r->offset, r->bytes);
+	r->bytes = 0;
+}
+
 int group_sync(struct group_commit *g, struct group_request *r)
 {
 	int cancel;

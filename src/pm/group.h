@@ -71,6 +71,11 @@ void group_fini(struct group_commit *g);
  * durable.  Errors: FUR_EIO, then and for ever after. */
 int group_write(struct group_commit *g, uint64_t offset, const void *from, uint64_t bytes);
 
+/* group_start - write the request to the file now, and have the kernel begin to write it to the
+ * disk.  group_sync() of the same request waits for it.  For a thread that then does the same with
+ * another file: both disks work at the same time.  Errors: group_sync() returns them. */
+void group_start(struct group_commit *g, struct group_request *r);
+
 /* group_sync - make the request durable, together with those of other threads.
  * Durable: on return, if it is 0.  Errors: FUR_EIO, then and for ever after. */
 int group_sync(struct group_commit *g, struct group_request *r);

@@ -576,8 +576,10 @@ static int read_settled(const struct durability *d, uint64_t durts, struct media
 	int error = read_whole(d, durts, m);
 	if (error || d->replays_for_worker)
 		return error;
-	/* INV-AS5.  A late update has left nondurable[] already. */
-	bool late = (m->kind & MEDIA_AFTER_ALL) && durts >= async_durable(d);
+	/* INV-AS5.  A late update has left nondurable[] already.  A part leaves when it is settled
+	 * (INV-GU9). */
+	bool late = (m->kind & MEDIA_AFTER_ALL) && !(m->kind & MEDIA_PART) &&
+	            durts >= async_durable(d);
 	return late || nondurable_has(d, m->thread, durts) ? FUR_EBUSY : 0;
 }
 

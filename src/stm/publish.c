@@ -21,14 +21,14 @@
  *             stamps_hold()      holds the stamps of the lines
  *             is_current()       looks whether what the body has loaded is as it was
  *             announce()         announces the update, draws the durTS
- *             store_writes()     stores
+ *             publication_store()  stores
  *             stamps_free()      frees the stamps, with the durTS as their version
  *           updates_let_in(), readers_let_in()
  *         turn_give()            gives the turn
  */
 #include "htm/htm.h"
 #include "stm/images.h"
-#include "stm/software.h"
+#include "stm/publication.h"
 
 #include "base/checker.h"
 #include "base/error.h"
@@ -50,9 +50,7 @@ static void collect(struct fur_thread *t)
 	FUR_POINT(publication__collected);
 }
 
-/* Do all words that the update has loaded have versions below its snapshot?  Then they are as they
- * were. */
-static bool are_old(const struct fur_thread *t)
+bool reads_are_old(const struct fur_thread *t)
 {
 	const struct read_set *set = &t->software.reads;
 	const uint64_t snapshot = t->software.snapshot;
@@ -70,7 +68,7 @@ static bool is_current(struct fur_thread *t)
 {
 	const struct software_body *s = &t->software;
 	if (arch_load(&t->engine->sweeps) == s->sweep &&
-	        (s->others ? are_old(t) : ring_next_acquire(t->durability) == s->snapshot))
+	        (s->others ? reads_are_old(t) : ring_next_acquire(t->durability) == s->snapshot))
 		return true;
 	return software_extend(t);
 }
@@ -81,13 +79,12 @@ static bool is_current(struct fur_thread *t)
  * updates. */
 static bool is_still_current(const struct fur_thread *t)
 {
-	return t->window.commit.durts == t->software.snapshot || are_old(t);
+	return t->window.commit.durts == t->software.snapshot || reads_are_old(t);
 }
 
 /* --------------------------------------------------------- a publication's steps */
 
-/* Announce the update, and draw its durTS. */
-static void announce(struct fur_thread *t)
+void publication_announce(struct fur_thread *t)
 {
 	struct durability *d = t->durability;
 	struct commit *c = &t->window.commit;
@@ -97,12 +94,18 @@ static void announce(struct fur_thread *t)
 	if (c->dset.by_version && d->draws_announced)
 		c->dset.settled_below = c->dset.settled;
 	nondurable_announce(d, c); /* A1:33 */
-	/* Draw before the turn is given: an update that draws later would let updates that publish
-	 * later draw first, and those would wait for it (INV-D4). */
-	dset_draw(d, c); /* A1:31 */
 }
 
-static void store_writes(struct fur_thread *t)
+/* Announce the update, and draw its durTS. */
+static void announce(struct fur_thread *t)
+{
+	publication_announce(t);
+	/* Draw before the turn is given: an update that draws later would let updates that publish
+	 * later draw first, and those would wait for it (INV-D4). */
+	dset_draw(t->durability, &t->window.commit); /* A1:31 */
+}
+
+void publication_store(struct fur_thread *t)
 {
 	const bool checked = t->update.flags & TX_CHECKED;
 	FUR_POINT(stores__begin);
@@ -119,14 +122,6 @@ static void store_writes(struct fur_thread *t)
 	if (unlikely(checked))
 		blocks_hide(t);
 }
-
-enum made {
-	VISIBLE,
-	DEFEATED, /* if it has drawn a durTS, it owes an abort marker */
-	/* It is to make room in its set of dependencies, while it does not publish, and to try
-	 * again */
-	NO_ROOM
-};
 
 /* Make the update visible.  If that fails, it holds no stamps. */
 static enum made make_visible(struct fur_thread *t)
@@ -147,7 +142,7 @@ static enum made make_visible(struct fur_thread *t)
 		stamps_free(t, 0);
 		return DEFEATED;
 	}
-	store_writes(t);
+	publication_store(t);
 	t->software.snapshot = c->durts + 1;
 	stamps_free(t, c->durts);
 	return VISIBLE;
@@ -185,14 +180,12 @@ static void store_bulk(struct fur_thread *t, uint64_t began)
 {
 	FUR_POINT(bulk__stores);
 	const uint64_t store = arch_ticks();
-	store_writes(t);
+	publication_store(t);
 	const uint64_t now = arch_ticks();
 	t->pause = (struct bulk_pause){.all = now - began, .store = now - store};
 }
 
-/* After a publication with the turn: let updates in if others are about to publish too, else
- * readers. */
-static void let_in_after(struct engine *e, bool met)
+void publication_let_in(struct engine *e, bool met)
 {
 	if (met && updates_run_in(e) != HARDWARE) {
 		if (!readers_come_first(e)) {
@@ -231,7 +224,7 @@ static int publish_in_place(struct fur_thread *t)
 		while ((made = make_visible(t)) == NO_ROOM)
 			dset_make_room(t->durability, &t->window.commit);
 	}
-	let_in_after(e, !bulk && found.met);
+	publication_let_in(e, !bulk && found.met);
 	stat_add(&t->stats.lock_commits, made == VISIBLE);
 	return made == VISIBLE ? 0 : UPDATE_DEFEATED;
 }
@@ -244,7 +237,7 @@ static __attribute__((noinline)) bool publish_attempt(struct fur_thread *t, int 
 	const struct htm_ops *ops = t->engine->ops;
 	uint64_t status = ops->begin_publication(t);
 	if (status == HTM_STARTED) {
-		store_writes(t);
+		publication_store(t);
 		ops->commit(t);
 		return true;
 	}

@@ -2,7 +2,7 @@
  *
  * software.c - the body of a software update: its loads, its stores, and its defeat.
  */
-#include "stm/software.h"
+#include "stm/together.h"
 
 #include "base/checker.h"
 #include "base/error.h"
@@ -76,13 +76,17 @@ void software_note_unstamped(struct fur_thread *t)
 	software_note_version(t, arch_load(&t->engine->lock.unstamped));
 }
 
-void software_begin(struct fur_thread *t, enum tx_mode mode)
+void body_prepare(struct fur_thread *t)
 {
 	struct software_body *s = &t->software;
 	dset_begin_versions(t->durability, &t->window.commit);
 	s->snapshot = software_first_snapshot(t);
 	arch_store(&s->bound, software_bound(t));
-	body_enter(t);
+}
+
+void body_entered(struct fur_thread *t, enum tx_mode mode)
+{
+	struct software_body *s = &t->software;
 	/* INV-UR3: after body_enter()'s fence.  Set it also for a serial update, after another. */
 	const bool by_version = mode == TX_CONCURRENT && updates_run_in(t->engine) == SOFTWARE;
 	t->window.commit.dset.by_version = by_version;
@@ -95,6 +99,13 @@ void software_begin(struct fur_thread *t, enum tx_mode mode)
 		memset(s->writes.filter, 0xff, sizeof s->writes.filter);
 	t->update.mode = mode;
 	t->update.body.software = 1;
+}
+
+void software_begin(struct fur_thread *t, enum tx_mode mode)
+{
+	body_prepare(t);
+	body_enter(t);
+	body_entered(t, mode);
 }
 
 void body_inactive(struct fur_thread *t)
@@ -184,32 +195,84 @@ static bool are_same(struct fur_thread *t, uint64_t snapshot, uint64_t *newest)
 	return same;
 }
 
-/* Are the loaded words as they were?  If so, the snapshot moves to now.  Looks at those alone whose
- * stamps are newer than the snapshot; after a sweep at all (INV-ST2). */
-static bool extend(struct fur_thread *t)
+/* The steps of an extension: look at the clock, compare, look whether the comparison holds, move the
+ * snapshot. */
+struct extension {
+	uint64_t sweep, next, newest;
+};
+
+static struct extension extension_begin(struct fur_thread *t)
 {
-	const struct engine *e = t->engine;
+	const uint64_t sweep = sweep_await(t->engine);
+	return (struct extension){sweep, software_look_at_clock(t), 0};
+}
+
+/* Looks at those words alone whose stamps are newer than the snapshot; after a sweep at all
+ * (INV-ST2). */
+static bool extension_compares(struct fur_thread *t, struct extension *x)
+{
+	const struct software_body *s = &t->software;
+	return are_same(t, x->sweep == s->sweep ? s->snapshot : 0, &x->newest);
+}
+
+static bool extension_holds(const struct fur_thread *t, const struct extension *x)
+{
+	/* Orders the loads of the words before that of the number. */
+	arch_fence_light();
+	return arch_load(&t->engine->sweeps) == x->sweep && x->newest < x->next;
+}
+
+/* False: another sweep has begun. */
+static bool extension_end(struct fur_thread *t, const struct extension *x)
+{
 	struct software_body *s = &t->software;
+	s->snapshot = x->next;
+	/* The stamps do not tell of what the sweep has stored (plant: sweep-not-read). */
+	if (x->sweep != s->sweep && t->window.commit.dset.by_version)
+		software_note_unstamped(t);
+	s->sweep = x->sweep;
+	FUR_POINT(snapshot__extended);
+	/* Full fence: see sweep_begin(). */
+	arch_store_fence(&s->bound, software_bound(t));
+	return likely(arch_load(&t->engine->sweeps) == x->sweep);
+}
+
+static bool extend_one(struct fur_thread *t)
+{
 	for (;;) {
-		const uint64_t sweep = sweep_await(e), next = software_look_at_clock(t);
-		uint64_t newest = 0;
-		if (!are_same(t, sweep == s->sweep ? s->snapshot : 0, &newest))
+		struct extension x = extension_begin(t);
+		if (!extension_compares(t, &x))
 			return false;
-		/* Orders the loads of the words before that of the number. */
-		arch_fence_light();
-		if (arch_load(&e->sweeps) != sweep || newest >= next)
-			continue;
-		s->snapshot = next;
-		/* The stamps do not tell of what the sweep has stored (plant: sweep-not-read). */
-		if (sweep != s->sweep && t->window.commit.dset.by_version)
-			software_note_unstamped(t);
-		s->sweep = sweep;
-		FUR_POINT(snapshot__extended);
-		/* Full fence: see sweep_begin(). */
-		arch_store_fence(&s->bound, software_bound(t));
-		if (likely(arch_load(&e->sweeps) == sweep))
+		if (extension_holds(t, &x) && extension_end(t, &x))
 			return true;
 	}
+}
+
+/* INV-GU2: at the instant at which all clocks have been looked at, each word has the value that the
+ * body has loaded. */
+static bool extend_all(const struct together *g)
+{
+	struct extension x[TOGETHER_MOST];
+	for (;;) {
+		bool all = true;
+		for (unsigned k = 0; k < g->n; k++)
+			x[k] = extension_begin(g->parts[k].thread);
+		FUR_POINT(clocks__looked__at);
+		for (unsigned k = 0; k < g->n; k++)
+			if (!extension_compares(g->parts[k].thread, &x[k]))
+				return false;
+		for (unsigned k = 0; k < g->n; k++)
+			all = all && extension_holds(g->parts[k].thread, &x[k]);
+		for (unsigned k = 0; all && k < g->n; k++)
+			all = extension_end(g->parts[k].thread, &x[k]);
+		if (likely(all))
+			return true;
+	}
+}
+
+static bool extend(struct fur_thread *t)
+{
+	return unlikely(t->together != NULL) ? extend_all(t->together) : extend_one(t);
 }
 
 bool software_extend(struct fur_thread *t)

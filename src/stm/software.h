@@ -32,7 +32,8 @@
  *           stores alone, none publishes.
  *   INV-SW8  While an update publishes beside others, it waits for no other update: not until one
  *            is durable, nor for the turn, and only briefly for a stamp.  The turn's holder waits
- *            for it, and may be that update.
+ *            for it, and may be that update.  One over several heaps waits for the turn of a later
+ *            heap (INV-GU3).
  */
 #ifndef FUR_SOFTWARE_H
 #define FUR_SOFTWARE_H
@@ -77,13 +78,18 @@ void software_note_unstamped(struct fur_thread *t);
 
 /* Begin a software body in `mode`; a serial one has the turn.  The attempt is prepared. */
 void software_begin(struct fur_thread *t, enum tx_mode mode);
+/* The same in three steps, between which the bodies of one update enter several heaps: before it
+ * enters active[], that, and afterwards. */
+void body_prepare(struct fur_thread *t);
+void body_entered(struct fur_thread *t, enum tx_mode mode);
 
 /* Leave active[], after the update has collected D; a serial one gives the turn. */
 void body_end(struct fur_thread *t);
 /* The same without the turn, which is given already. */
 void body_inactive(struct fur_thread *t);
 
-/* Compare the words that the update has loaded with the heap, and move its snapshot to now.
+/* Compare the words that the update has loaded with the heap, and move its snapshot to now.  The
+ * same in all heaps, if the update is over several (INV-GU2).
  * Returns: false: a value has changed.  The update is defeated. */
 FUR_MUST_USE bool software_extend(struct fur_thread *t);
 

@@ -219,41 +219,49 @@ static void admit_waiters(struct engine *e, uint32_t me)
 
 /* ------------------------------------------------------- shutting readers out */
 
-static struct shut_out note_meeting(struct engine *e, struct shut_out found)
+static void note_meeting(struct engine *e, struct shut_out *found)
 {
-	found.met = found.met || arch_load(&e->lock.waiters);
-	if (found.met)
+	found->met = found->met || arch_load(&e->lock.waiters);
+	if (found->met)
 		lock_note_meeting(e);
-	return found;
 }
 
-struct shut_out readers_shut_out(struct engine *e, uint32_t me)
+bool readers_try_shut_out(struct engine *e, uint32_t me, uint64_t most, struct shut_out *found)
 {
 	struct publication_lock *l = &e->lock;
-	uint64_t began = 0, most = e->drain_ticks;
-	struct shut_out found = {0};
 	FUR_ASSERT(arch_load(&l->taken) != TURN_FREE && shut_now(e) != ALL_OUT);
 	if (shut_now(e) == UPDATES_IN) {
 		close_to_updates(e);
 		/* A reader that has just found updates in is about to leave active[]. */
-		while (!active_drain(e, me, UINT64_MAX, &found))
+		while (!active_drain(e, me, UINT64_MAX, found))
 			continue;
-		return note_meeting(e, found);
+		note_meeting(e, found);
+		return true;
 	}
+	admit_waiters(e, me);
+	/* Full fence: orders the store of `shut` before our scan of active[] (INV-H3).  Without it
+	 * the scan may miss a reader that has not seen `shut` either, and that reader sees some of
+	 * our stores and not others: Stress.TornReads; plant: no-lock-fence. */
+	arch_store_fence(&l->shut, ALL_OUT);
+	if (likely(active_drain(e, me, most, found))) {
+		note_meeting(e, found);
+		return true;
+	}
+	readers_let_in(e);
+	return false;
+}
+
+struct shut_out readers_shut_out(struct engine *e, uint32_t me)
+{
+	uint64_t began = 0, most = e->drain_ticks;
+	struct shut_out found = {0};
 	for (;;) {
-		admit_waiters(e, me);
-		/* Full fence: orders the store of `shut` before our scan of active[] (INV-H3).
-		 * Without it the scan may miss a reader that has not seen `shut` either, and that
-		 * reader sees some of our stores and not others: Stress.TornReads; plant:
-		 * no-lock-fence. */
-		arch_store_fence(&l->shut, ALL_OUT);
-		if (likely(active_drain(e, me, most, &found)))
-			return note_meeting(e, found);
-		/* A reader takes long.  New readers must not wait for it: let them in, wait for
+		if (likely(readers_try_shut_out(e, me, most, &found)))
+			return found;
+		/* A reader takes long.  New readers must not wait for it: they are in.  Wait for
 		 * those that are active now, and try again.  Readers that come and go must not keep
 		 * us from publishing: each time they may have to wait longer, but never more than a
 		 * part of the time for which we have waited. */
-		readers_let_in(e);
 		if (!began)
 			began = arch_ticks();
 		active_wait_outside(e, me, true);

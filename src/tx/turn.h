@@ -101,6 +101,11 @@ struct shut_out {
 /* readers_shut_out - let none in any more, and wait until no plain reader is active, and no
  * update that publishes beside others.  The caller has the turn. */
 FUR_MUST_USE struct shut_out readers_shut_out(struct engine *e, uint32_t me);
+/* One attempt, which waits at most `most` ticks for the readers that are active.  False: one takes
+ * longer.  Readers are in again; the caller waits for that reader without this heap's turn, or
+ * tries again. */
+FUR_MUST_USE bool readers_try_shut_out(
+        struct engine *e, uint32_t me, uint64_t most, struct shut_out *found);
 /* Let readers in.  Release: a thread that finds `shut` reset sees the caller's stores, and its
  * entry in nondurable[] (INV-D1). */
 void readers_let_in(struct engine *e);

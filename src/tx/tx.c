@@ -41,7 +41,9 @@ int tx_check_join(const struct fur_thread *t, const char *function)
 		return tx_refuse(t->engine);
 	if (t->owner != this_thread())
 		return tx_foreign(function, FUR_EINVAL);
-	if (this_thread()->open != t)
+	/* A thread with an update over several heaps has a transaction open on each of them. */
+	if (this_thread()->open != t &&
+	        !(t->together && this_thread()->open && this_thread()->open->together == t->together))
 		return fur_fail(FUR_ENESTED,
 		        "%s was called while this thread has a transaction open on another heap: "
 		        "end that first",

@@ -64,6 +64,9 @@ struct engine {
 	uint64_t sweeps ARCH_PADDED; /* begun and ended.  Owner: stm/stamps.c. */
 	/* Changes when two transactions meet at the lock (policy: in_place.c).  Owner: tx/tx.h. */
 	uint64_t meetings ARCH_PADDED;
+	/* The draw lock: 1 while an update over several heaps draws its durTSs.
+	 * Owner: stm/together.c. */
+	uint64_t drawing ARCH_PADDED;
 	struct crowd crowd;
 	enum fur_htm kind;
 	enum fur_isolation isolation; /* as it runs, which need not be as requested */
@@ -298,6 +301,8 @@ struct fur_thread {
 	} polled;
 	struct refused_free refused;
 	struct noted_blocks noted;
+	/* The update over several heaps of which the thread's update here is a part, or NULL */
+	struct together *together;
 	/* Of its last bulk update, in ticks: how long readers and updates were shut out, and how
 	 * much of that it took to store */
 	struct bulk_pause {

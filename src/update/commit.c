@@ -43,8 +43,7 @@ static int software_commit(struct fur_thread *t, bool empty)
 
 /* -------------------------------------------------------------- all updates */
 
-/* The update wrote nothing: it ends like a read-only transaction. */
-static int commit_finish_empty(struct fur_thread *t)
+int update_finish_empty(struct fur_thread *t)
 {
 	const bool async = t->window.commit.async;
 	if (!async)
@@ -132,7 +131,7 @@ int update_commit(struct fur_update *tx)
 	if (pm_writes(&t->durability->pm))
 		tx_leave_core(t);
 	if (!error)
-		error = empty ? commit_finish_empty(t) : commit_finish(t);
+		error = empty ? update_finish_empty(t) : commit_finish(t);
 	tx_leave_core(t);
 	if (unlikely(t->engine->switches) && !error)
 		updates_learn(t);
@@ -146,6 +145,8 @@ static int commit_with(fur_update *tx, fur_ticket *ticket)
 		return tx_not_mine(tx, "fur_commit");
 	struct fur_thread *t = tx->thread;
 	if (tx->depth > 1) {
+		if (unlikely(t->together != NULL))
+			return update_refuse_part("fur_commit");
 		/* As for fur_end_ro(): the number that the outermost one gets. */
 		tx->depth--;
 		if (ticket)

@@ -70,6 +70,10 @@ FUR_API int fur_join_ro(fur_thread *t, fur_ro **ro)
 		        "its fur_reader: pass that on");
 	if (t->ro.depth == 0) {
 		reader_turns_plain(t); /* may not return */
+		if (unlikely(t->together != NULL))
+			return fur_fail(FUR_ENESTED,
+			        "fur_join_ro was called inside fur_group_run, whose body reads by "
+			        "fur_load() of fur_group_on(): pass that on");
 		/* Its loads are plain loads, which must find the update's stores in the heap. */
 		if (t->update.body.software)
 			in_place_from_software(&t->update);

@@ -8,6 +8,7 @@
 #include "file/heap_file.h"
 #include "htm/htm.h"
 #include "update/in_place.h"
+#include "update/together.h"
 
 #include <stdio.h>
 
@@ -39,7 +40,8 @@ static int fail_noted(struct fur_thread *t, int error)
 	return error;
 }
 
-int update_roll_back(struct fur_update *tx)
+/* Why an update was rolled back. */
+int update_say_rolled_back(struct fur_thread *t, int error)
 {
 	static const char *const reasons[] = {
 	        [-FUR_EINVAL] = "the update passed a number that libfur refuses, and was rolled "
@@ -52,32 +54,6 @@ int update_roll_back(struct fur_update *tx)
 	                         "--log-bytes",
 	        [-FUR_EABORTED] = "the update was aborted by fur_abort()",
 	};
-	struct fur_thread *t = tx->thread;
-	int error = tx->error;
-	/* Hardware undoes all stores, also those to private memory, and forgets why.  So the body
-	 * runs again, in software, and rolls back there. */
-	if (tx->mode == TX_HARDWARE)
-		t->engine->ops->abort(FUR_ABORT_USER);
-	/* No transaction can have read the stores that we undo.  But we have read from others, and
-	 * are about to return, so we must wait for D. */
-	if (tx->mode == TX_IN_PLACE) {
-		in_place_undo_unlogged(tx);
-		redo_undo(tx->log, t->durability, tx->writable);
-		nondurable_collect(t->durability, t->index, &t->window.commit.dset);
-		in_place_leave(t);
-	} else {
-		redo_discard(tx->log, t->durability);
-		nondurable_collect(t->durability, t->index, &t->window.commit.dset);
-		body_end(t);
-	}
-	tx_reset(tx);
-	nondurable_wait(t->durability, &t->window.commit.dset);
-	arch_fence_light();
-	(void)ship_wait_all(t->durability); /* INV-AS2; the reason below tells of a failure */
-	tx_leave_core(t);
-	FUR_PROBE2(update__abort, t->index, FUR_ABORT_USER);
-	tx_report_rolled_back(t);
-	stat_add(&t->stats.aborts[FUR_ABORT_USER], 1);
 	const char *reason =
 	        (size_t)-error < sizeof reasons / sizeof *reasons ? reasons[-error] : NULL;
 	if (reason)
@@ -98,10 +74,62 @@ int update_roll_back(struct fur_update *tx)
 	return failed ? failed : fur_fail(error, "%s", fur_strerror(error));
 }
 
+void update_roll_back_leave(struct fur_update *tx)
+{
+	struct fur_thread *t = tx->thread;
+	/* No transaction can have read the stores that we undo.  But we have read from others, and
+	 * are about to return, so we must wait for D. */
+	if (tx->mode == TX_IN_PLACE) {
+		in_place_undo_unlogged(tx);
+		redo_undo(tx->log, t->durability, tx->writable);
+		nondurable_collect(t->durability, t->index, &t->window.commit.dset);
+		in_place_leave(t);
+	} else {
+		redo_discard(tx->log, t->durability);
+		nondurable_collect(t->durability, t->index, &t->window.commit.dset);
+		body_end(t);
+	}
+	tx_reset(tx);
+}
+
+void update_roll_back_wait(struct fur_thread *t)
+{
+	nondurable_wait(t->durability, &t->window.commit.dset);
+	arch_fence_light();
+	(void)ship_wait_all(t->durability); /* INV-AS2; the reason tells of a failure */
+	tx_leave_core(t);
+	FUR_PROBE2(update__abort, t->index, FUR_ABORT_USER);
+	tx_report_rolled_back(t);
+	stat_add(&t->stats.aborts[FUR_ABORT_USER], 1);
+}
+
+int update_roll_back(struct fur_update *tx)
+{
+	struct fur_thread *t = tx->thread;
+	const int error = tx->error;
+	/* Hardware undoes all stores, also those to private memory, and forgets why.  So the body
+	 * runs again, in software, and rolls back there. */
+	if (tx->mode == TX_HARDWARE)
+		t->engine->ops->abort(FUR_ABORT_USER);
+	update_roll_back_leave(tx);
+	update_roll_back_wait(t);
+	return update_say_rolled_back(t, error);
+}
+
+int update_refuse_part(const char *function)
+{
+	return fur_fail(FUR_ENESTED,
+	        "%s was called for a part of an update over several heaps: fur_group_run() commits "
+	        "them together; fur_group_abort() rolls all of them back",
+	        function);
+}
+
 FUR_API int fur_abort(fur_update *tx)
 {
 	if (!tx_is_mine(tx))
 		return tx_not_mine(tx, "fur_abort");
+	if (unlikely(tx->thread->together != NULL))
+		return update_refuse_part("fur_abort");
 	tx_fail(tx, FUR_EABORTED);
 	if (tx->depth > 1) {
 		tx->depth--;
@@ -112,6 +140,10 @@ FUR_API int fur_abort(fur_update *tx)
 
 void tx_roll_back_all(struct fur_thread *t)
 {
+	if (unlikely(t->together != NULL)) {
+		(void)together_roll_back(t->together);
+		return;
+	}
 	if (t->update.depth) {
 		FUR_CHECK(t->update.mode != TX_NONE,
 		        "a thread may not end inside fur_options.reader_report");

@@ -212,6 +212,22 @@ static inline void begin_open(struct fur_thread *t, struct fur_update **update)
 	tx->depth = 1;
 }
 
+int update_may_begin(struct fur_thread *t)
+{
+	if (unlikely(arch_load(&t->durability->failed) != 0))
+		return tx_refuse(t->engine);
+	return unlikely(t->engine->read_only) ? fail_read_only()
+	                                      : ship_admit(t->durability, t->index);
+}
+
+void update_open_part(struct fur_thread *t)
+{
+	struct fur_update *unused;
+	begin_open(t, &unused);
+	/* fur_commit() and fur_abort() of the part then come where the outermost end is not. */
+	t->update.depth = 2;
+}
+
 int update_begin(struct fur_thread *t, struct fur_update **update)
 {
 	int error;
@@ -227,11 +243,7 @@ int update_begin(struct fur_thread *t, struct fur_update **update)
 
 static int open_serial(struct fur_thread *t, struct fur_update **update)
 {
-	if (unlikely(arch_load(&t->durability->failed) != 0))
-		return begin_refused(&t->update, update, tx_refuse(t->engine));
-	if (unlikely(t->engine->read_only))
-		return begin_refused(&t->update, update, fail_read_only());
-	const int error = ship_admit(t->durability, t->index);
+	const int error = update_may_begin(t);
 	if (error)
 		return begin_refused(&t->update, update, error);
 	t->software.repeatable = false;

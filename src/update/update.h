@@ -34,12 +34,29 @@ FUR_MUST_USE int update_begin_serial(struct fur_thread *t, struct fur_update **u
 FUR_MUST_USE int update_prepare_serial(struct fur_thread *t, struct fur_update **update);
 void update_begin_prepared(struct fur_thread *t);
 
+/* May an update begin?  Errors: FUR_EFORK, FUR_EREADONLY, those for which the heap has failed, and
+ * those of ship_admit(). */
+FUR_MUST_USE int update_may_begin(struct fur_thread *t);
+/* Open a part of an update over several heaps, whose begin the caller carries out. */
+void update_open_part(struct fur_thread *t);
+
 /* Commit the thread's open update, which is the outermost.  UPDATE_DEFEATED: another update has
  * overwritten a word that the concurrent body loaded; the update has ended, and must run again. */
 FUR_MUST_USE int update_commit(struct fur_update *tx);
 /* Undo what the open update has done, and end it: it has failed, or the program aborts it.
  * Returns: why, with a message. */
 FUR_MUST_USE int update_roll_back(struct fur_update *tx);
+/* The same in three steps: leave active[] and give the turn; wait for what it has read; say why. */
+void update_roll_back_leave(struct fur_update *tx);
+void update_roll_back_wait(struct fur_thread *t);
+int update_say_rolled_back(struct fur_thread *t, int error);
+
+/* fur_commit() or fur_abort() of one part of an update over several heaps: FUR_ENESTED. */
+int update_refuse_part(const char *function);
+
+/* The end of an update that wrote nothing, and is not active any more: it waits for what it has
+ * read.  Errors: those for which the heap has failed. */
+FUR_MUST_USE int update_finish_empty(struct fur_thread *t);
 
 /* Where the heap's updates run (switch.c).  The calling thread has no transaction open.  They wait
  * for the turn; updates_to_software() also until all updates that were announced are durable. */

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * together.h - an update over several heaps: its parts, one in each, and how they become visible
+ * (together.c).  Decision 0018 has the argument, and the models grouplocks.pml and groupwaits.pml.
+ *
+ *   INV-GU1  A group update that commits has found, after it held its stamps in all heaps, what it
+ *            has loaded in all heaps as it was.  So one serial order explains all updates.
+ *   INV-GU2  Each body, also one that is defeated later, has loaded one state of all heaps: it takes
+ *            its snapshots of all before its first load, and an extension looks at the clocks of
+ *            all, and then compares what was loaded from all.
+ *   INV-GU3  No thread waits forever: who waits for the turn of a heap, or for those that publish
+ *            there, has entered only heaps before it; who is active in a heap waits for none.
+ *   INV-GU4  There is one order of all group updates, and in each heap their durTSs have it: a
+ *            group update holds the draw locks of all heaps that it writes, taken in ascending
+ *            order, while it announces its parts and draws.  So the waits of group updates for
+ *            lower durTSs have no cycle.
+ */
+#ifndef FUR_TOGETHER_H
+#define FUR_TOGETHER_H
+
+#include "stm/software.h"
+
+enum { TOGETHER_MOST = 16 }; /* parts */
+
+/* One update over several heaps. */
+struct together {
+	unsigned n;
+	bool serial; /* it holds the turns of all its heaps, from begin to end */
+	int error;   /* why it was rolled back */
+	/* Ascending by member of the group. */
+	struct together_part {
+		struct fur_thread *thread; /* the registration with the heap */
+		uint32_t member;           /* the heap's index in the group */
+		bool writes;
+		bool turn; /* it holds the turn of a heap that it writes */
+		bool met;  /* others, while it shut readers out */
+		/* If it only reads: as async.newest was before the draw (INV-GU7) */
+		uint64_t late_below;
+	} parts[TOGETHER_MOST];
+};
+
+/* Does the thread's registration take part in an update over several heaps? */
+static inline bool is_together(const struct fur_thread *t)
+{
+	return t->together != NULL;
+}
+
+/* bodies_begin - begin a body in each heap.  The attempts are prepared; a serial update has taken
+ * its turns. */
+void bodies_begin(struct together *g);
+
+/* turns_take - for a serial update: take the turns of all heaps, and close each to updates.  It is
+ * active in none (INV-GU3). */
+void turns_take(struct together *g);
+
+/* publish_together - make the parts visible: as publish(), in all heaps.  `writes` of each part is
+ * set.
+ * Returns: 0; UPDATE_DEFEATED: nothing is visible, and all bodies have ended; the errors of
+ *          durability_abort(), FUR_EFORK: the same. */
+FUR_MUST_USE int publish_together(struct together *g);
+
+#endif /* FUR_TOGETHER_H */
