@@ -250,7 +250,7 @@ static bool extend_one(struct fur_thread *t)
 
 /* INV-GU2: at the instant at which all clocks have been looked at, each word has the value that the
  * body has loaded. */
-static bool extend_all(const struct together *g)
+static bool extend_all(struct together *g)
 {
 	struct extension x[TOGETHER_MOST];
 	for (;;) {

@@ -9,9 +9,6 @@
 #include "base/probe.h"
 #include "durability/async.h"
 
-/* All parts, and those that write. */
-#define EACH_PART(p, g) (struct together_part *p = (g)->parts; p < (g)->parts + (g)->n; p++)
-
 /* ------------------------------------------------------------------- begin */
 
 void turns_take(struct together *g)
@@ -25,7 +22,7 @@ void turns_take(struct together *g)
 
 /* Enter active[] of all heaps, or of none: NULL; or the part in whose heap all are out.  A body that
  * waited there would let hardware updates of the other heaps wait with it. */
-static const struct together_part *enter_unless_out(const struct together *g)
+static const struct together_part *enter_unless_out(struct together *g)
 {
 	for EACH_PART(p, g)
 		active_enter_software(active_of(p->thread), p->thread);
@@ -39,12 +36,9 @@ static const struct together_part *enter_unless_out(const struct together *g)
 	return NULL;
 }
 
-void bodies_begin(struct together *g)
+void bodies_enter(struct together *g)
 {
 	const struct together_part *out;
-	/* INV-GU2: snapshots of all before the first load (model: SNAPLATE). */
-	for EACH_PART(p, g)
-		body_prepare(p->thread);
 	FUR_POINT(body__enters);
 	while ((out = enter_unless_out(g))) {
 		struct fur_thread *t = out->thread;
@@ -53,10 +47,18 @@ void bodies_begin(struct together *g)
 		 * next: it must not wait for us. */
 		active_clear_wait(active_of(t));
 	}
-	for EACH_PART(p, g) {
+	for EACH_PART(p, g)
 		p->thread->software.sweep = sweep_await(p->thread->engine);
+}
+
+void bodies_begin(struct together *g)
+{
+	/* INV-GU2: snapshots of all before the first load (model: SNAPLATE). */
+	for EACH_PART(p, g)
+		body_prepare(p->thread);
+	bodies_enter(g);
+	for EACH_PART(p, g)
 		body_entered(p->thread, g->serial ? TX_SERIAL : TX_CONCURRENT);
-	}
 }
 
 /* ------------------------------------------------------------ enter and leave */
@@ -209,7 +211,7 @@ static enum made hold_all(struct together *g)
 	return VISIBLE;
 }
 
-static bool all_are_old(const struct together *g)
+static bool all_are_old(struct together *g)
 {
 	bool old = true;
 	/* An update in place may be about to store to a heap that we only read, past the stamps.  It

@@ -27,6 +27,9 @@ struct together {
 	unsigned n;
 	bool serial; /* it holds the turns of all its heaps, from begin to end */
 	int error;   /* why it was rolled back */
+	/* A callback to a higher layer: with true before its commit draws, with false when it is
+	 * settled, or defeated. */
+	void (*gate)(struct together *g, bool enters);
 	/* Ascending by member of the group. */
 	struct together_part {
 		struct fur_thread *thread; /* the registration with the heap */
@@ -39,11 +42,11 @@ struct together {
 	} parts[TOGETHER_MOST];
 };
 
-/* Does the thread's registration take part in an update over several heaps? */
-static inline bool is_together(const struct fur_thread *t)
-{
-	return t->together != NULL;
-}
+#define EACH_PART(p, g) (struct together_part *p = (g)->parts; p < (g)->parts + (g)->n; p++)
+
+/* bodies_enter - enter active[] of all heaps as bodies, which have taken their snapshots.  While all
+ * are out of one heap, the thread is active in none (INV-GU3). */
+void bodies_enter(struct together *g);
 
 /* bodies_begin - begin a body in each heap.  The attempts are prepared; a serial update has taken
  * its turns. */

@@ -23,7 +23,7 @@
  *           when each durTS up to the greatest of them is settled, all that the run has read is
  *           durable.  A run counts what was stored past the stamps before it began
  *           (publication_lock.unstamped) as read.
- *   INV-OR3  No optimistic reader starves: after MOST_RUNS runs its body reads from before-images,
+ *   INV-OR3  No optimistic reader starves: after READER_RUNS runs its body reads from before-images,
  *            and if these run out of memory, it runs as a plain reader's.
  */
 #include "base/checker.h"
@@ -35,8 +35,6 @@
 #include "update/update.h"
 
 #include <string.h>
-
-enum { MOST_RUNS = 3 };
 
 static struct fur_thread *thread_of(struct fur_reader *r)
 {
@@ -108,15 +106,13 @@ static void load_of_line(struct fur_reader *r, uint8_t *to, const uint8_t *from,
 	}
 }
 
-/* From now on fur_load() takes words that are older than the snapshot, and settled. */
-static void set_bound(struct fur_reader *r)
+bool reader_set_bound(struct fur_reader *r)
 {
 	struct fur_thread *t = thread_of(r);
 	r->loaded = true;
 	/* Full fence: see sweep_begin(). */
 	arch_store_fence(&r->view.bound, software_bound(t));
-	if (unlikely(arch_load(&t->engine->sweeps) != t->software.sweep))
-		run_again(r);
+	return likely(arch_load(&t->engine->sweeps) == t->software.sweep);
 }
 
 static bool is_in_heap(const struct fur_thread *t, const void *at, uint64_t bytes)
@@ -161,8 +157,8 @@ FUR_API void fur_load_reader(fur_reader *r, void *to, const void *from, size_t b
 			load_from_snapshot(r, out, in, part);
 		else
 			load_of_line(r, out, in, part);
-		if (unlikely(!r->loaded))
-			set_bound(r);
+		if (unlikely(!r->loaded) && !reader_set_bound(r))
+			run_again(r);
 		out += part;
 		in += part;
 		bytes -= part;
@@ -173,7 +169,7 @@ FUR_API void fur_load_reader(fur_reader *r, void *to, const void *from, size_t b
 
 /* Where hardware updates wait for each reader anyway, and leave no versions, or a memory checker
  * would find loads from blocks that have been freed, a body runs plainly. */
-static bool is_better_plain(const struct fur_thread *t)
+bool reader_is_better_plain(const struct fur_thread *t)
 {
 	return updates_run_in(t->engine) != SOFTWARE || (t->update.flags_at_begin & TX_CHECKED);
 }
@@ -268,8 +264,8 @@ static void begin_run(struct fur_thread *t, struct fur_snapshot *s)
 		t->began = arch_ticks();
 	dset_begin_versions(t->durability, &t->window.commit);
 	/* INV-OR3 */
-	const bool plain = r->shuns || is_better_plain(t),
-	           wants_own = own && !plain && r->again >= MOST_RUNS;
+	const bool plain = r->shuns || reader_is_better_plain(t),
+	           wants_own = own && !plain && r->again >= READER_RUNS;
 	if (wants_own)
 		s = open_own(t);
 	if (s)
@@ -278,6 +274,15 @@ static void begin_run(struct fur_thread *t, struct fur_snapshot *s)
 		begin_plain(t);
 	r->open = true;
 	this_thread()->open = t;
+}
+
+int reader_wait(struct fur_thread *t)
+{
+	dset_wait(t->durability, &t->window.commit);
+	/* The scans come before this, by the light fences of active_leave() and
+	 * dset_settle() (INV-AS1). */
+	int error = ship_wait_all(t->durability);
+	return error ? error : durability_check_read(t->durability);
 }
 
 static int end_run(struct fur_thread *t, fur_ticket *ticket)
@@ -297,13 +302,10 @@ static int end_run(struct fur_thread *t, fur_ticket *ticket)
 		*ticket = ticket_of(t, ++t->tickets);
 		return 0;
 	}
-	dset_wait(t->durability, &t->window.commit);
+	const int error = reader_wait(t);
 	if (ended)
 		stat_add(&t->stats.phase_ticks[FUR_PHASE_RO_WAIT], arch_ticks() - ended);
-	/* The scans come before this, by the light fences of active_leave() and
-	 * dset_settle() (INV-AS1). */
-	int error = ship_wait_all(t->durability);
-	return error ? error : durability_check_read(t->durability);
+	return error;
 }
 
 void reader_abandon(struct fur_thread *t)

@@ -25,12 +25,10 @@
 #include "update/fresh.h"
 #include "update/update.h"
 
-#define EACH_PART(p, g) (struct together_part *p = (g)->parts; p < (g)->parts + (g)->n; p++)
-
 /* ------------------------------------------------------------------- begin */
 
 /* A body that has been defeated so often, in any heap, runs serially. */
-static bool is_serial(const struct together *g)
+static bool is_serial(struct together *g)
 {
 	bool serial = false;
 	for EACH_PART(p, g)
@@ -160,6 +158,21 @@ static int finish(struct together *g, uint64_t *ids)
 	return error;
 }
 
+static int publish_and_finish(struct together *g, uint64_t *ids)
+{
+	int error = publish_together(g);
+	if (error != UPDATE_DEFEATED)
+		for EACH_PART(p, g)
+			tx_reset(&p->thread->update);
+	if (error) {
+		close_all(g);
+		return error;
+	}
+	for EACH_PART(p, g)
+		p->thread->together = NULL;
+	return finish(g, ids);
+}
+
 /* UPDATE_DEFEATED: it has ended in all heaps, and runs again. */
 static int together_commit(struct together *g, uint64_t *ids)
 {
@@ -175,20 +188,9 @@ static int together_commit(struct together *g, uint64_t *ids)
 		return together_roll_back(g);
 	if (empty)
 		return commit_empty(g);
-	int error = publish_together(g);
-	if (error == UPDATE_DEFEATED) {
-		close_all(g);
-		return error;
-	}
-	for EACH_PART(p, g) {
-		tx_reset(&p->thread->update);
-		p->thread->together = NULL;
-	}
-	this_thread()->open = NULL;
-	if (!error)
-		error = finish(g, ids);
-	else
-		close_all(g);
+	g->gate(g, true);
+	const int error = publish_and_finish(g, ids);
+	g->gate(g, false);
 	return error;
 }
 
@@ -204,7 +206,7 @@ static int defeat_rest(struct together *g)
 	return UPDATE_DEFEATED;
 }
 
-static bool any_defeated(const struct together *g)
+static bool any_defeated(struct together *g)
 {
 	bool defeated = false;
 	for EACH_PART(p, g)
@@ -212,7 +214,7 @@ static bool any_defeated(const struct together *g)
 	return defeated;
 }
 
-static bool has_forked(const struct together *g)
+static bool has_forked(struct together *g)
 {
 	bool forked = false;
 	for EACH_PART(p, g)

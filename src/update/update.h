@@ -78,6 +78,18 @@ void reader_opened(struct fur_thread *t, fur_ro **ro);
 void reader_collect(struct fur_thread *t, struct dset *set);
 uint64_t reader_leave(struct fur_thread *t);
 
+/* The steps of an optimistic reader (optimistic.c).  After this many runs in vain it runs
+ * otherwise. */
+enum { READER_RUNS = 3 };
+/* Would a plain reader be better, or right at all? */
+bool reader_is_better_plain(const struct fur_thread *t);
+/* From now on fur_load() takes words that are older than the snapshot, and settled.  False: a sweep
+ * has begun since the snapshot, and the body must run again. */
+FUR_MUST_USE bool reader_set_bound(struct fur_reader *r);
+/* The reader is not active any more: wait until all that it has read is durable.  Errors: those
+ * for which the heap has failed. */
+FUR_MUST_USE int reader_wait(struct fur_thread *t);
+
 /* If the thread has an optimistic reader open (optimistic.c): end it; or let its body run again, as
  * a plain reader, unless it does already. */
 void reader_abandon(struct fur_thread *t);

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * run.c - transactions over several members: fur_group_run() and fur_group_read_run().
+ */
+#include "base/error.h"
+#include "base/struct.h"
+#include "group/group.h"
+#include "update/together.h"
+
+#include <string.h>
+
+_Static_assert((int)TOGETHER_MOST == (int)FUR_GROUP_MOST_PARTS, "");
+
+/* An open transaction over several members. */
+struct fur_group_update {
+	struct together together; /* first: its gate() gets it */
+	struct fur_group_thread *thread;
+	void (*body)(fur_group_update *, void *);
+	void *arg;
+};
+struct fur_group_reader {
+	struct together together;
+	void (*body)(fur_group_reader *, void *);
+	void *arg;
+};
+
+static void pass_gate(struct together *g, bool enters)
+{
+	struct fur_group_update *u = (struct fur_group_update *)g;
+	if (enters)
+		group_gate_enter(u->thread);
+	else
+		group_gate_leave(u->thread);
+}
+
+/* Insert a part behind those of lower members.  Errors: FUR_EINVAL: it is there. */
+static int add_part(struct together *g, unsigned member, struct fur_thread *t, const char *function)
+{
+	unsigned at = g->n;
+	while (at && g->parts[at - 1].member > member)
+		at--;
+	if (at && g->parts[at - 1].member == member)
+		return fur_fail(FUR_EINVAL, "%s: member %u is named twice: name each once",
+		        function, member);
+	memmove(&g->parts[at + 1], &g->parts[at], (g->n - at) * sizeof g->parts[0]);
+	g->parts[at] = (struct together_part){.thread = t, .member = member};
+	g->n++;
+	return 0;
+}
+
+static int take_members(struct together *g, fur_group_thread *thread, const unsigned *members,
+        unsigned n, const char *function)
+{
+	int error = 0;
+	g->n = 0;
+	for (unsigned k = 0; k < n && !error; k++) {
+		struct fur_thread *t;
+		error = group_touch(thread, members[k], &t);
+		if (!error)
+			error = add_part(g, members[k], t, function);
+	}
+	return error;
+}
+
+/* The checks of both functions. */
+static int begin(struct together *g, fur_group_thread *thread, const unsigned *members, unsigned n,
+        bool has_body, const struct fur_run *given, struct fur_run *how, const char *function)
+{
+	int error = group_check_thread(thread, function);
+	if (!error)
+		error = fur_run_take(given, how);
+	if (error)
+		return error;
+	if (!members || !has_body || n == 0 || n > FUR_GROUP_MOST_PARTS)
+		return fur_fail(FUR_EINVAL,
+		        "%s: members and body must not be NULL, and a transaction is over 1 to %d "
+		        "members",
+		        function, FUR_GROUP_MOST_PARTS);
+	if (how->ticket)
+		return fur_fail(FUR_EINVAL,
+		        "%s: a transaction over several members gives no ticket: it waits", function);
+	if (this_thread()->open)
+		return fur_fail(FUR_ENESTED,
+		        "%s was called while this thread has a transaction open: end that first",
+		        function);
+	return take_members(g, thread, members, n, function);
+}
+
+static struct fur_thread *find(const struct together *g, unsigned member)
+{
+	for (unsigned k = 0; k < g->n; k++)
+		if (g->parts[k].member == member)
+			return g->parts[k].thread;
+	return NULL;
+}
+
+/* ------------------------------------------------------------------- updates */
+
+static void run_body(void *arg)
+{
+	struct fur_group_update *u = arg;
+	u->body(u, u->arg);
+}
+
+FUR_API int fur_group_run(fur_group_thread *thread, const unsigned *members, unsigned n,
+        void (*body)(fur_group_update *update, void *arg), void *arg, const struct fur_run *given)
+{
+	struct fur_group_update u;
+	struct fur_run how = {0};
+	const int error = begin(
+	        &u.together, thread, members, n, body != NULL, given, &how, "fur_group_run");
+	if (error)
+		return error;
+	u.together.gate = pass_gate;
+	u.thread = thread;
+	u.body = body;
+	u.arg = arg;
+	return together_run(
+	        &u.together, run_body, &u, how.leave, &thread->group->next_update_id);
+}
+
+FUR_API fur_update *fur_group_on(fur_group_update *update, unsigned member)
+{
+	struct fur_thread *t = update ? find(&update->together, member) : NULL;
+	return t ? &t->update : NULL;
+}
+
+FUR_API int fur_group_abort(fur_group_update *u)
+{
+	if (!u || u->thread->owner != this_thread() ||
+	        u->together.parts[0].thread->together != &u->together)
+		return fur_fail(FUR_ENOTX, "fur_group_abort: no update is open: call it in the "
+		                           "body of fur_group_run()");
+	const int error = group_check_fork(u->thread->group);
+	if (error)
+		return error;
+	for (unsigned k = 0; k < u->together.n; k++)
+		tx_fail(&u->together.parts[k].thread->update, FUR_EABORTED);
+	return together_roll_back(&u->together);
+}
+
+/* ------------------------------------------------------------------- readers */
+
+static void run_reader(void *arg)
+{
+	struct fur_group_reader *r = arg;
+	r->body(r, r->arg);
+}
+
+FUR_API int fur_group_read_run(fur_group_thread *thread, const unsigned *members, unsigned n,
+        void (*body)(fur_group_reader *reader, void *arg), void *arg, const struct fur_run *given)
+{
+	struct fur_group_reader r;
+	struct fur_run how = {0};
+	const int error = begin(
+	        &r.together, thread, members, n, body != NULL, given, &how, "fur_group_read_run");
+	if (error)
+		return error;
+	r.body = body;
+	r.arg = arg;
+	return together_read(&r.together, run_reader, &r, how.leave);
+}
+
+FUR_API fur_reader *fur_group_reads(fur_group_reader *reader, unsigned member)
+{
+	struct fur_thread *t = reader ? find(&reader->together, member) : NULL;
+	return t ? &t->reader : NULL;
+}
