@@ -26,6 +26,6 @@ FUR_MUST_USE int together_read(
 
 /* together_roll_back - undo what the open update has done in all heaps, and end it.
  * Returns: why, with a message. */
-FUR_MUST_USE int together_roll_back(struct together *g);
+int together_roll_back(struct together *g);
 
 #endif /* FUR_UPDATE_TOGETHER_H */
