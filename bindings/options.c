@@ -2,6 +2,7 @@
  *
  * options.c - print where C has the members that the bindings pass, for their tests.
  */
+#include <fur_group.h>
 #include <fur_map.h>
 #include <fur_ship.h>
 #include <stdio.h>
@@ -84,6 +85,7 @@ static void show_codes(void)
 	SHOW_CODE(FUR_EFENCED);
 	SHOW_CODE(FUR_EINDOUBT);
 	SHOW_CODE(FUR_ELOST);
+	SHOW_CODE(FUR_EGROUP);
 }
 
 int main(void)

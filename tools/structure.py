@@ -14,7 +14,7 @@ words     Comments, docstrings, pages and (outside tests and examples) messages 
 circles   Files do not include each other in a circle, nor do the folders of src.
 layers    A file of src includes headers of its own folder, or of a lower layer:
               base < pm < media < file < durability < tx, replay < htm < stm < update < alloc <
-              bulk < api < map, replayer, ship, itm < fur_ship, fur_standby
+              bulk < api < map, replayer, ship, itm, group < fur_ship, fur_standby
           Neither of two that stand side by side includes the other.  They include nothing
           from elsewhere, except the emulated machine, under FUR_EMULATED, in base/arch.h and
           htm/*_insn.h.  A header in src itself is for programs that look inside the library: it may
@@ -65,7 +65,7 @@ LAYERS = [
     ["alloc"],
     ["bulk"],
     ["api"],
-    ["map", "replayer", "ship", "itm"],
+    ["map", "replayer", "ship", "itm", "group"],
     ["fur_ship", "fur_standby"],
 ]
 LEVEL = {folder: level for level, layer in enumerate(LAYERS) for folder in layer}

@@ -4,6 +4,7 @@
  */
 #include "base/error.h"
 #include "base/arch.h"
+#include <fur_group.h>
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -141,6 +142,7 @@ FUR_API const char *fur_strerror(int error)
 	case FUR_EFENCED: return "another heap has taken over";
 	case FUR_EINDOUBT: return "durable here, and not acknowledged";
 	case FUR_ELOST: return "lost in a fail-over";
+	case FUR_EGROUP: return "other heaps of its group are needed";
 	default: return "unknown error code";
 	}
 }

@@ -15,7 +15,7 @@ LONG_LINE = "word " * 25
 
 # What a page may tell of the layers.
 LAYERS = """base < pm < media < file < durability < tx, replay < htm < stm < update < alloc <
-bulk < api < map, replayer, ship, itm < fur_ship, fur_standby"""
+bulk < api < map, replayer, ship, itm, group < fur_ship, fur_standby"""
 FOLDERS = "    src/ the library\n" + "".join(
     f"      {folder}/ a folder\n"
     for folder in (

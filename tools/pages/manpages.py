@@ -19,6 +19,7 @@ SECTION = "3"
 OVERVIEWS = {
     "fur.h": ("libfur", "cc program.c $(pkg-config --cflags --libs libfur)"),
     "fur_bulk.h": ("fur_bulk", "cc program.c $(pkg-config --cflags --libs libfur)"),
+    "fur_group.h": ("fur_group", "cc program.c $(pkg-config --cflags --libs libfur)"),
     "fur_map.h": ("fur_map", "cc program.c $(pkg-config --cflags --libs libfur)"),
     "fur_itm.h": ("libfur-itm", "cc -fgnu-tm program.c $(pkg-config --cflags --libs libfur-itm)"),
 }

@@ -22,6 +22,7 @@ SPHINX = "/usr/bin/sphinx-build"  # Debian's, whatever python3 comes first on th
 HEADERS = [
     "include/fur.h",
     "include/fur_bulk.h",
+    "include/fur_group.h",
     "include/fur_scan.h",
     "include/fur_ship.h",
     "include/fur_map.h",

@@ -337,7 +337,7 @@ def _in_python(message: str) -> str:
 
 
 class Code(enum.IntEnum):
-    """Error.code: the FUR_E* codes of fur.h."""
+    """Error.code: the FUR_E* codes of fur.h and fur_group.h."""
 
     EINVAL = -1  # an argument or option is not acceptable
     ESYS = -2  # a system call failed
@@ -365,6 +365,7 @@ class Code(enum.IntEnum):
     EFENCED = -24  # another heap has taken over
     EINDOUBT = -25  # durable here, and not acknowledged
     ELOST = -26  # lost in a fail-over
+    EGROUP = -27  # other heaps of its group are needed
 
 
 class Error(Exception):

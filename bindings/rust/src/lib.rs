@@ -137,6 +137,8 @@ pub mod code {
     pub const EINDOUBT: i32 = -25;
     /// Lost in a fail-over.
     pub const ELOST: i32 = -26;
+    /// Other heaps of its group are needed.
+    pub const EGROUP: i32 = -27;
 }
 
 /// A function of libfur has failed.
@@ -1323,7 +1325,7 @@ mod tests {
                 $(here.push(format!("FUR_{} {}", stringify!($name), code::$name));)*
             };
         }
-        codes!(EINVAL ESYS ENOENT EEXIST ENOTHEAP EVERSION ECORRUPT EBUSY EADDRESS ENOSPC ETHREADS ENESTED ENOTX ERANGE ETOOBIG EABORTED EIO ENOMEM EFREE EFORK EREADONLY ETOOOLD EBEHIND EFENCED EINDOUBT ELOST);
+        codes!(EINVAL ESYS ENOENT EEXIST ENOTHEAP EVERSION ECORRUPT EBUSY EADDRESS ENOSPC ETHREADS ENESTED ENOTX ERANGE ETOOBIG EABORTED EIO ENOMEM EFREE EFORK EREADONLY ETOOOLD EBEHIND EFENCED EINDOUBT ELOST EGROUP);
         here.push(format!("FUR_OPEN_OR_CREATE {}", sys::FUR_OPEN_OR_CREATE));
         here.push(format!("info.heap_bytes {}", std::mem::offset_of!(sys::fur_info, heap_bytes)));
         here.push(format!("FUR_PM_SYNC {}", Pm::Sync as c_int));

@@ -4,6 +4,7 @@
  */
 #include "fixture.hpp"
 #include "internals.hpp"
+#include <fur_group.h>
 
 #include <thread>
 
@@ -416,7 +417,7 @@ TEST_F(Api, Phases_AreMeasuredWhenAskedFor)
 TEST(Names, EveryErrorHasItsOwn)
 {
 	std::vector<std::string> seen;
-	for (int e = 0; e >= FUR_EREADONLY; e--) {
+	for (int e = 0; e >= FUR_EGROUP; e--) {
 		std::string text = fur_strerror(e);
 		EXPECT_NE(text, fur_strerror(-1000)) << e;
 		for (const auto &other : seen)

@@ -57,6 +57,7 @@ USE(%s, %s)
 """
 cases = [
     ("the header alone", "#include <fur.h>\n", True),
+    ("the header of groups alone", "#include <fur_group.h>\n", True),
     ("the header of shipped heaps alone", "#include <fur_ship.h>\n", True),
     ("the header of libfur-itm alone", "#include <fur_itm.h>\n", True),
     (

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * fur_group.h - one update over several heaps: atomic, durable and isolated, without two-phase
- * commit (docs/decisions/0018-one-update-over-several-heaps.md).  The library does not have these
- * functions yet.
+ * commit (docs/groups.md).
  *
  * A *group* is a text file that lists heap files, its *members*.  A member is an ordinary heap:
  * every function of libfur works on it, and updates of one member alone cost what they cost in any
@@ -100,6 +99,18 @@ FUR_API fur_heap *fur_group_heap(const fur_group *group, unsigned member);
 
 /* fur_group_members - one more than the greatest index of a member. */
 FUR_API unsigned fur_group_members(const fur_group *group);
+
+/* fur_group_backup - copy all members to the directory, with a group file that has the name of this
+ * one's.  An update over several members is in the copies of all, or of none; that of a member has
+ * every update that was durable in it before the call, and may have later ones of that member
+ * alone.  Updates go on meanwhile; only those over several members wait, at the end, while libfur
+ * replays the rest.  The copies are a group of its own, with the same indices.  libfur makes the
+ * directory if it does not exist.
+ * Durable: before return.
+ * Errors:  FUR_EINVAL; FUR_EEXIST: there is a file with the name of a copy; FUR_ENOENT: a member is
+ *          missing; those of fur_backup().  The copies that were made remain, without a group file.
+ */
+FUR_API FUR_MUST_USE int fur_group_backup(fur_group *group, const char *directory);
 
 /* ------------------------------------------------------------------ threads */
 

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * group.h - a group of heaps: its members, its threads, and the gate of its updates.  The contract
+ * of src/group: updates over several heaps.
+ *
+ *   INV-GM1  The group's file says that a heap joins, or leaves, before the heap's superblock
+ *            changes, and that it has, after that.  So whatever the moment of a failure, the next
+ *            open knows what to complete.
+ *   INV-GM2  Who has the group open holds a lock on the group's file, also while that is replaced:
+ *            the new one is locked before it gets the name.
+ */
+#ifndef FUR_GROUP_GROUP_H
+#define FUR_GROUP_GROUP_H
+
+#include "api/heap.h"
+#include "base/event.h"
+#include <fur_group.h>
+
+struct group_member {
+	struct fur_heap *heap; /* open; NULL: none, or missing */
+	char *path;            /* as the group's file has it; NULL: there is no such member */
+	uint8_t uuid[16];
+	bool removed; /* there was one */
+};
+
+struct fur_group {
+	char *path;
+	uint8_t id[16];
+	uint32_t most;  /* members that it can have */
+	uint64_t limit; /* one more than the greatest index of a member; set with release */
+	/* struct media_parts.id of the next update: random when the group is opened, and then
+	 * counted with arch_fetch_add() */
+	uint64_t next_update_id;
+	struct group_member *members; /* [most] */
+	int fd;                       /* the group's file, locked (INV-GM2) */
+	pid_t owner;                  /* the process that opened it */
+	bool forked;                  /* this process is a child of that one */
+	/* Thread-specific: the thread's registration; the key's destructor ends it */
+	pthread_key_t self;
+	/* One thread at a time changes the members and the file, or copies them; taken before
+	 * `mutex` */
+	pthread_mutex_t changing;
+	pthread_mutex_t mutex;            /* protects `members` and `threads`; held for short */
+	struct fur_group_thread *threads; /* registered */
+	struct fur_group *next_open;
+	/* The gate of group updates: group_gate_enter() */
+	uint64_t gate_shut ARCH_PADDED; /* 1: updates over several members wait */
+	uint32_t gate_opened;           /* event: gate_shut is 0 */
+	uint32_t gate_left;             /* event: a thread has left */
+};
+
+/* A thread's registration with a group. */
+struct fur_group_thread {
+	struct fur_group *group;
+	const struct this_thread *owner; /* this_thread() of the thread that has registered */
+	/* The thread's registrations with members: of those that it has touched.  See
+	 * group_touch() */
+	struct fur_thread *of[FUR_GROUP_MOST_MEMBERS];
+	struct fur_group_thread *next;
+	/* 1 between group_gate_enter() and group_gate_leave() */
+	uint64_t inside ARCH_PADDED;
+};
+
+/* ----------------------------------------------------- open groups (groups.c) */
+
+/* Add a group to the list of those that this process has open.   Errors: FUR_ENOMEM. */
+FUR_MUST_USE int groups_add(struct fur_group *g);
+/* Take it off the list, unless a thread is registered with it.
+ * Errors, without a message: FUR_EINVAL (it is not open; `g` may be no group at all), FUR_EBUSY. */
+int groups_remove(struct fur_group *g);
+
+/* Put a registration on its group's list; take it off that. */
+void group_note_thread(struct fur_group_thread *t);
+void group_forget_thread(const struct fur_group_thread *t);
+
+/* The calling thread ends, and its registration with it: take that off its group, if the group is
+ * still open.  Returns false if not: then `t` may point to freed memory. */
+bool groups_forget_thread(const struct fur_group_thread *t);
+
+/* Refuse a group that a child of fork() has from its parent.   Errors: FUR_EFORK. */
+FUR_MUST_USE int group_check_fork(struct fur_group *g);
+
+/* -------------------------------------------------------------- threads (thread.c) */
+
+void group_thread_ended(void *thread); /* the destructor of `self` */
+
+/* May the calling thread use this registration?
+ * Errors: FUR_EINVAL (NULL, or another thread's), FUR_EFORK. */
+FUR_MUST_USE int group_check_thread(const fur_group_thread *t, const char *function);
+
+/* The thread's registration with a member; registers it when it touches the member first.  The
+ * caller has checked `t`.
+ * Errors: FUR_EINVAL: there is no such member; FUR_ENOENT: it is missing; those of
+ * fur_thread_register(). */
+FUR_MUST_USE int group_touch(
+        struct fur_group_thread *t, unsigned member, struct fur_thread **thread);
+
+/* ------------------------------------------------------------------ gate (gate.c) */
+
+/* A group update is inside from before its first draw until it is settled in all members; inside,
+ * it does not call group_touch().  fur_group_backup() shuts the gate: then no part is unsettled in
+ * any member, and none is drawn.
+ *
+ *   INV-GM3  When group_gate_shut() has returned, every group update whose group_gate_enter() has
+ *            returned has left. */
+void group_gate_wait(struct fur_group_thread *t);
+
+static inline void group_gate_enter(struct fur_group_thread *t)
+{
+	struct fur_group *g = t->group;
+	/* A full fence: orders the store before the load.  Otherwise this thread might not see the
+	 * gate shut, and the thread that shuts it not see this one inside. */
+	arch_exchange(&t->inside, 1);
+	if (unlikely(arch_load(&g->gate_shut)))
+		group_gate_wait(t);
+}
+
+static inline void group_gate_leave(struct fur_group_thread *t)
+{
+	/* A full fence: orders what the update has settled before it is out; and see
+	 * event_wake_sleepers(). */
+	arch_exchange(&t->inside, 0);
+	event_wake_sleepers(&t->group->gate_left);
+}
+
+/* The caller holds `changing`. */
+void group_gate_shut(struct fur_group *g);
+void group_gate_open(struct fur_group *g);
+
+#endif /* FUR_GROUP_GROUP_H */
