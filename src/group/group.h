@@ -14,6 +14,7 @@
 
 #include "api/heap.h"
 #include "base/event.h"
+#include "update/together.h"
 #include <fur_group.h>
 
 struct group_member {
@@ -49,6 +50,14 @@ struct fur_group {
 	uint32_t gate_left;             /* event: a thread has left */
 };
 
+/* An update over several members (run.c). */
+struct fur_group_update {
+	struct together together; /* first: its gate() gets it */
+	struct fur_group_thread *thread;
+	void (*body)(fur_group_update *, void *);
+	void *arg;
+};
+
 /* A thread's registration with a group. */
 struct fur_group_thread {
 	struct fur_group *group;
@@ -57,6 +66,7 @@ struct fur_group_thread {
 	 * group_touch() */
 	struct fur_thread *of[FUR_GROUP_MOST_MEMBERS];
 	struct fur_group_thread *next;
+	struct fur_group_update update;
 	/* 1 between group_gate_enter() and group_gate_leave() */
 	uint64_t inside ARCH_PADDED;
 };
@@ -94,6 +104,9 @@ FUR_MUST_USE int group_check_thread(const fur_group_thread *t, const char *funct
  * fur_thread_register(). */
 FUR_MUST_USE int group_touch(
         struct fur_group_thread *t, unsigned member, struct fur_thread **thread);
+
+/* If the thread has an update over several members open, roll it back: the thread ends. */
+void group_roll_back(struct fur_group_thread *t);
 
 /* ------------------------------------------------------------------ gate (gate.c) */
 

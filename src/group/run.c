@@ -11,13 +11,6 @@
 
 _Static_assert((int)TOGETHER_MOST == (int)FUR_GROUP_MOST_PARTS, "");
 
-/* An open transaction over several members. */
-struct fur_group_update {
-	struct together together; /* first: its gate() gets it */
-	struct fur_group_thread *thread;
-	void (*body)(fur_group_update *, void *);
-	void *arg;
-};
 struct fur_group_reader {
 	struct together together;
 	void (*body)(fur_group_reader *, void *);
@@ -62,7 +55,8 @@ static int take_members(struct together *g, fur_group_thread *thread, const unsi
 	return error;
 }
 
-/* The checks of both functions. */
+/* The checks of both functions.  Nothing of `g` changes before they are passed: an update may be
+ * open there. */
 static int begin(struct together *g, fur_group_thread *thread, const unsigned *members, unsigned n,
         bool has_body, const struct fur_run *given, struct fur_run *how, const char *function)
 {
@@ -105,18 +99,29 @@ static void run_body(void *arg)
 FUR_API int fur_group_run(fur_group_thread *thread, const unsigned *members, unsigned n,
         void (*body)(fur_group_update *update, void *arg), void *arg, const struct fur_run *given)
 {
-	struct fur_group_update u;
+	/* Not on the stack: a thread may end inside the body. */
+	struct fur_group_update *u = thread ? &thread->update : NULL;
 	struct fur_run how = {0};
-	const int error = begin(
-	        &u.together, thread, members, n, body != NULL, given, &how, "fur_group_run");
-	if (error)
+	const int error = begin(u ? &u->together : NULL, thread, members, n, body != NULL, given,
+	        &how, "fur_group_run");
+	if (error || !u)
 		return error;
-	u.together.gate = pass_gate;
-	u.thread = thread;
-	u.body = body;
-	u.arg = arg;
-	return together_run(
-	        &u.together, run_body, &u, how.leave, &thread->group->next_update_id);
+	u->together.gate = pass_gate;
+	u->thread = thread;
+	u->body = body;
+	u->arg = arg;
+	return together_run(&u->together, run_body, u, how.leave, &thread->group->next_update_id);
+}
+
+static bool is_open(const struct fur_group_update *u)
+{
+	return u->together.n && u->together.parts[0].thread->together == &u->together;
+}
+
+void group_roll_back(struct fur_group_thread *t)
+{
+	if (is_open(&t->update))
+		(void)together_roll_back(&t->update.together);
 }
 
 FUR_API fur_update *fur_group_on(fur_group_update *update, unsigned member)
@@ -127,8 +132,7 @@ FUR_API fur_update *fur_group_on(fur_group_update *update, unsigned member)
 
 FUR_API int fur_group_abort(fur_group_update *u)
 {
-	if (!u || u->thread->owner != this_thread() ||
-	        u->together.parts[0].thread->together != &u->together)
+	if (!u || u->thread->owner != this_thread() || !is_open(u))
 		return fur_fail(FUR_ENOTX, "fur_group_abort: no update is open: call it in the "
 		                           "body of fur_group_run()");
 	const int error = group_check_fork(u->thread->group);

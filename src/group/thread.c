@@ -77,8 +77,11 @@ FUR_API int fur_group_unregister(fur_group_thread *t)
 
 void group_thread_ended(void *thread)
 {
-	if (groups_forget_thread(thread))
-		free(thread);
+	if (!groups_forget_thread(thread))
+		return;
+	/* The destructors of its registrations with members may come before this, or after. */
+	group_roll_back(thread);
+	free(thread);
 }
 
 /* ----------------------------------------------------------------- members */

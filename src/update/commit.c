@@ -145,7 +145,7 @@ static int commit_with(fur_update *tx, fur_ticket *ticket)
 		return tx_not_mine(tx, "fur_commit");
 	struct fur_thread *t = tx->thread;
 	if (tx->depth > 1) {
-		if (unlikely(t->together != NULL))
+		if (unlikely(t->together && tx->depth == TOGETHER_DEPTH))
 			return update_refuse_part("fur_commit");
 		/* As for fur_end_ro(): the number that the outermost one gets. */
 		tx->depth--;

@@ -128,7 +128,7 @@ FUR_API int fur_abort(fur_update *tx)
 {
 	if (!tx_is_mine(tx))
 		return tx_not_mine(tx, "fur_abort");
-	if (unlikely(tx->thread->together != NULL))
+	if (unlikely(tx->thread->together && tx->depth == TOGETHER_DEPTH))
 		return update_refuse_part("fur_abort");
 	tx_fail(tx, FUR_EABORTED);
 	if (tx->depth > 1) {

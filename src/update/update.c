@@ -225,7 +225,7 @@ void update_open_part(struct fur_thread *t)
 	struct fur_update *unused;
 	begin_open(t, &unused);
 	/* fur_commit() and fur_abort() of the part then come where the outermost end is not. */
-	t->update.depth = 2;
+	t->update.depth = TOGETHER_DEPTH;
 }
 
 int update_begin(struct fur_thread *t, struct fur_update **update)

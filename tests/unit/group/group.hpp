@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * group.hpp - a group of heaps for a test.
+ */
+#ifndef GROUP_HPP
+#define GROUP_HPP
+
+#include "../fixture.hpp"
+
+#include <fur_group.h>
+
+#include <array>
+#include <functional>
+#include <internals.hpp>
+#include <memory>
+
+/* What a body is, for the C interface. */
+using Body = std::function<void(fur_group_update *)>;
+using ReadBody = std::function<void(fur_group_reader *)>;
+
+inline int group_run(fur_group_thread *t, std::vector<unsigned> members, Body body,
+        const fur_run *how = nullptr)
+{
+	return fur_group_run(
+	        t, members.data(), static_cast<unsigned>(members.size()),
+	        [](fur_group_update *u, void *arg) { (*static_cast<Body *>(arg))(u); }, &body, how);
+}
+
+inline int group_read(fur_group_thread *t, std::vector<unsigned> members, ReadBody body,
+        const fur_run *how = nullptr)
+{
+	return fur_group_read_run(
+	        t, members.data(), static_cast<unsigned>(members.size()),
+	        [](fur_group_reader *r, void *arg) { (*static_cast<ReadBody *>(arg))(r); }, &body,
+	        how);
+}
+
+enum { HEAPS = 3, WORDS = 64 };
+
+/* A group of HEAPS heaps with WORDS words each, all zero. */
+class Group : public HeapFile
+{
+protected:
+	explicit Group(const fur::Options &o = small_options())
+	{
+		options_ = o;
+		group_ = make();
+		for (unsigned k = 0; k < HEAPS; k++) {
+			fur::Options with = o;
+			EXPECT_EQ(add(k, with), 0) << fur_errormsg();
+		}
+		EXPECT_EQ(fur_group_register(group_, &self_), 0);
+		for (unsigned k = 0; k < HEAPS; k++)
+			words_[k] = reinterpret_cast<uint64_t *>(
+			        block_in_root(thread(k), WORDS * 8, 0));
+	}
+	~Group() override
+	{
+		if (group_)
+			close();
+		for (unsigned k = 0; k < HEAPS; k++)
+			unlink(file(k).c_str());
+		unlink((path_ + ".group").c_str());
+	}
+
+	std::string file(unsigned k) const
+	{
+		return path_ + "-" + std::to_string(k);
+	}
+	void close()
+	{
+		if (self_)
+			EXPECT_EQ(fur_group_unregister(self_), 0) << fur_errormsg();
+		self_ = nullptr;
+		EXPECT_EQ(fur_group_close(group_), 0) << fur_errormsg();
+		group_ = nullptr;
+	}
+	void open()
+	{
+		ASSERT_EQ(fur_group_open((path_ + ".group").c_str(), nullptr, &group_), 0)
+		        << fur_errormsg();
+		ASSERT_EQ(fur_group_register(group_, &self_), 0);
+	}
+	fur_heap *heap(unsigned k) const
+	{
+		return fur_group_heap(group_, k);
+	}
+	fur_thread *thread(unsigned k, fur_group_thread *t = nullptr) const
+	{
+		fur_thread *its;
+		EXPECT_EQ(fur_group_thread_of(t ? t : self_, k, &its), 0) << fur_errormsg();
+		return its;
+	}
+	uint64_t *word(unsigned k, unsigned n = 0) const
+	{
+		return words_[k] + n;
+	}
+	/* The value that is committed. */
+	uint64_t value(unsigned k, unsigned n = 0) const
+	{
+		uint64_t v = 0;
+		fur::read(thread(k), [&](fur_ro *) { v = *word(k, n); });
+		return v;
+	}
+	/* Move `n` from one heap's word to another's. */
+	int transfer(unsigned from, unsigned to, uint64_t n, fur_group_thread *t = nullptr)
+	{
+		return group_run(t ? t : self_, {from, to}, [=, this](fur_group_update *u) {
+			fur_update *a = fur_group_on(u, from), *b = fur_group_on(u, to);
+			fur_store(a, word(from), fur_load(a, word(from)) - n);
+			fur_store(b, word(to), fur_load(b, word(to)) + n);
+		});
+	}
+
+	fur_group *make()
+	{
+		fur_group *g = nullptr;
+		EXPECT_EQ(fur_group_create((path_ + ".group").c_str(), nullptr, &g), 0)
+		        << fur_errormsg();
+		return g;
+	}
+	int add(unsigned k, const fur::Options &o)
+	{
+		unsigned member = 99;
+		const int error = fur_group_add(group_, file(k).c_str(), &o, &member);
+		EXPECT_EQ(member, k);
+		return error;
+	}
+
+	fur::Options options_;
+	uint64_t *words_[HEAPS] = {};
+	fur_group *group_ = nullptr;
+	fur_group_thread *self_ = nullptr;
+};
+
+#endif /* GROUP_HPP */
