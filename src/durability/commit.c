@@ -159,7 +159,8 @@ static int commit_put_slot(struct durability *d, struct commit *c, struct media_
 	int error = 0;
 	if (c->in_slot) {
 		redo_put_in_slot(log, d, slot, claims);
-		marker->kind = MEDIA_COMMIT_IN_SLOT | (marker->kind & (MEDIA_AFTER_ALL | MEDIA_PART));
+		marker->kind =
+		        MEDIA_COMMIT_IN_SLOT | (marker->kind & (MEDIA_AFTER_ALL | MEDIA_PART));
 		marker->log_start = MEDIA_IN_SLOT;
 	} else {
 		redo_put_head(log, d, log->written, claims);
@@ -260,8 +261,8 @@ void commit_begin(struct durability *d, struct commit *c, struct media_marker *m
 {
 	struct redo_log *log = &d->redo[c->me];
 	FUR_ASSERT(c->me < d->super->max_threads && c->id != 0);
-	FUR_ASSERT(log->write_at >= log->open_at &&
-	           log->write_at <= log->write_most + log->reserved);
+	FUR_ASSERT(
+	        log->write_at >= log->open_at && log->write_at <= log->write_most + log->reserved);
 	c->in_slot = pm_writes(&d->pm) && !c->log_is_out && redo_fits_slot(log, d);
 	if (!c->in_slot) /* a record in the slot leaves its place in the log to the next one */
 		log->committed_to = log->write_at;

@@ -55,7 +55,8 @@ void parts_tell_settled(struct durability *d)
 }
 
 /* Append the names to the open record.  This entry may wrap around the end of the log. */
-static void put_names(struct redo_log *log, struct durability *d, const struct media_parts_list *names)
+static void put_names(
+        struct redo_log *log, struct durability *d, const struct media_parts_list *names)
 {
 	uint8_t entry[MEDIA_ENTRY_ALIGN + sizeof *names];
 	const uint64_t bytes = media_parts_bytes(names->head.n);
@@ -72,17 +73,20 @@ static void put_names(struct redo_log *log, struct durability *d, const struct m
 static void name_parts(const struct commit_part *parts, unsigned n, uint64_t id)
 {
 	struct media_parts_list names = {.head = {.id = id, .n = 0}};
-	for EACH_PART(p, parts, n)
-		if (p->writes)
-			names.part[names.head.n++] =
-			        (struct media_part){.durts = p->c->durts, .member = p->member};
-	for EACH_PART(p, parts, n) {
-		p->c->part = p->writes && names.head.n > 1;
-		if (!p->c->part)
-			continue;
-		put_names(&p->d->redo[p->c->me], p->d, &names);
-		names.head.mine++;
-	}
+	for
+		EACH_PART(p, parts, n)
+	if (p->writes)
+		names.part[names.head.n++] =
+		        (struct media_part){.durts = p->c->durts, .member = p->member};
+	for
+		EACH_PART(p, parts, n)
+		{
+			p->c->part = p->writes && names.head.n > 1;
+			if (!p->c->part)
+				continue;
+			put_names(&p->d->redo[p->c->me], p->d, &names);
+			names.head.mine++;
+		}
 }
 
 /* ------------------------------------------------------------------- the steps */
@@ -91,18 +95,20 @@ static void name_parts(const struct commit_part *parts, unsigned n, uint64_t id)
 static int await_reads(const struct commit_part *parts, unsigned n)
 {
 	int error = 0;
-	for EACH_PART(p, parts, n) {
-		if (p->writes || error)
-			continue;
-		dset_wait(p->d, p->c);
-		/* Late updates from which it has read (INV-AS2): those alone that were late before
+	for
+		EACH_PART(p, parts, n)
+		{
+			if (p->writes || error)
+				continue;
+			dset_wait(p->d, p->c);
+			/* Late updates from which it has read (INV-AS2): those alone that were late before
 		 * the draw (model: BOUNDLATE). */
-		if (p->late_below > async_durable(p->d))
-			error = async_wait(p->d, p->late_below);
-		/* The waits' last loads are acquire, so this one comes after them. */
-		if (!error)
-			error = durability_check_read(p->d);
-	}
+			if (p->late_below > async_durable(p->d))
+				error = async_wait(p->d, p->late_below);
+			/* The waits' last loads are acquire, so this one comes after them. */
+			if (!error)
+				error = durability_check_read(p->d);
+		}
 	return error;
 }
 
@@ -110,15 +116,17 @@ static int write_all(const struct commit_part *parts, unsigned n)
 {
 	struct media_marker marker;
 	int error = 0;
-	for EACH_PART(p, parts, n) {
-		if (!p->writes || error)
-			continue;
-		commit_begin(p->d, p->c, &marker);
-		error = ring_wait(p->d, p->c->durts);
-		FUR_POINT(marker__write);
-		if (!error)
-			error = commit_write(p->d, p->c, &marker);
-	}
+	for
+		EACH_PART(p, parts, n)
+		{
+			if (!p->writes || error)
+				continue;
+			commit_begin(p->d, p->c, &marker);
+			error = ring_wait(p->d, p->c->durts);
+			FUR_POINT(marker__write);
+			if (!error)
+				error = commit_write(p->d, p->c, &marker);
+		}
 	return error;
 }
 
@@ -126,12 +134,14 @@ static int write_all(const struct commit_part *parts, unsigned n)
 static int flush_all(const struct commit_part *parts, unsigned n)
 {
 	int error = 0;
-	for EACH_PART(p, parts, n)
-		if (p->writes)
-			commit_flush_begin(p->d, p->c);
-	for EACH_PART(p, parts, n)
-		if (p->writes && !error)
-			error = commit_flush_end(p->d, p->c);
+	for
+		EACH_PART(p, parts, n)
+	if (p->writes)
+		commit_flush_begin(p->d, p->c);
+	for
+		EACH_PART(p, parts, n)
+	if (p->writes && !error)
+		error = commit_flush_end(p->d, p->c);
 	FUR_POINT(parts__durable);
 	return error;
 }
@@ -140,19 +150,22 @@ static int flush_all(const struct commit_part *parts, unsigned n)
 static int settle_all(const struct commit_part *parts, unsigned n)
 {
 	int error = 0;
-	for EACH_PART(p, parts, n) {
-		if (!p->writes || error)
-			continue;
-		commit_wait_for_unseen(p->d, &p->c->dset);
-		dset_wait(p->d, p->c);
-		/* Members of D may have left late, also after we had looked for late updates
+	for
+		EACH_PART(p, parts, n)
+		{
+			if (!p->writes || error)
+				continue;
+			commit_wait_for_unseen(p->d, &p->c->dset);
+			dset_wait(p->d, p->c);
+			/* Members of D may have left late, also after we had looked for late updates
 		 * (INV-AS2).  All below our own is durable then. */
-		if (p->c->after_all || (p->c->dset.n && async_pending(p->d)))
-			error = async_wait(p->d, p->c->durts);
-		if (!error && arch_load(&p->d->failed))
-			error = durability_say_failed(p->d,
-			        "an update that this one has read from could not be made durable");
-	}
+			if (p->c->after_all || (p->c->dset.n && async_pending(p->d)))
+				error = async_wait(p->d, p->c->durts);
+			if (!error && arch_load(&p->d->failed))
+				error = durability_say_failed(
+				        p->d, "an update that this one has read from could not be "
+				              "made durable");
+		}
 	return error;
 }
 
@@ -160,20 +173,23 @@ static int settle_all(const struct commit_part *parts, unsigned n)
  * return (INV-D5), and the update never settles. */
 static void fail_all(const struct commit_part *parts, unsigned n, int error)
 {
-	for EACH_PART(p, parts, n)
-		if (p->writes && !arch_load(&p->d->failed))
-			durability_fail(p->d, error);
+	for
+		EACH_PART(p, parts, n)
+	if (p->writes && !arch_load(&p->d->failed))
+		durability_fail(p->d, error);
 }
 
 static void leave_all(const struct commit_part *parts, unsigned n)
 {
-	for EACH_PART(p, parts, n) {
-		if (!p->writes)
-			continue;
-		if (unlikely(p->d->redo[p->c->me].frees_a_run))
-			durability_note_run_freed(p->d, p->c->durts);
-		nondurable_leave(p->d, p->c);
-	}
+	for
+		EACH_PART(p, parts, n)
+		{
+			if (!p->writes)
+				continue;
+			if (unlikely(p->d->redo[p->c->me].frees_a_run))
+				durability_note_run_freed(p->d, p->c->durts);
+			nondurable_leave(p->d, p->c);
+		}
 }
 
 int parts_persist(const struct commit_part *parts, unsigned n, uint64_t id)
@@ -190,13 +206,15 @@ int parts_persist(const struct commit_part *parts, unsigned n, uint64_t id)
 	if (error)
 		fail_all(parts, n, error);
 	leave_all(parts, n);
-	for EACH_PART(p, parts, n) {
-		if (!p->writes)
-			continue;
-		if (!error && p->d->control->replayer_pid)
-			parts_tell_settled(p->d);
-		(void)commit_await_over(p->d, p->c, error);
-		p->c->part = false;
-	}
+	for
+		EACH_PART(p, parts, n)
+		{
+			if (!p->writes)
+				continue;
+			if (!error && p->d->control->replayer_pid)
+				parts_tell_settled(p->d);
+			(void)commit_await_over(p->d, p->c, error);
+			p->c->part = false;
+		}
 	return error;
 }

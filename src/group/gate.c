@@ -2,6 +2,7 @@
  *
  * gate.c - the gate of group updates (group.h).
  */
+#include "base/error.h"
 #include "group/group.h"
 
 /* The slow path of group_gate_enter(): the gate is shut, and this thread is inside. */
@@ -13,21 +14,31 @@ void group_gate_wait(struct fur_group_thread *t)
 		group_gate_leave(t);
 		event_await(&g->gate_opened, !arch_load(&g->gate_shut));
 		/* As in group_gate_enter() */
-		arch_exchange(&t->inside, 1);
+		arch_store_fence(&t->inside, 1);
 	} while (arch_load(&g->gate_shut));
 }
 
-void group_gate_shut(struct fur_group *g)
+int group_gate_shut(struct fur_group *g)
 {
-	/* INV-GM3.  A full fence: orders the store before the loads of `inside`.  Otherwise this thread might
-	 * find a thread outside that has found the gate open. */
-	arch_exchange(&g->gate_shut, 1);
-	/* Who registers later, finds the gate shut. */
+	/* INV-GM3.  A full fence orders the store before the loads of `inside`: else this thread
+	 * might find a thread outside that has found the gate open. */
+	arch_store_fence(&g->gate_shut, 1);
+	if (g->lends && !arch_fence_others()) {
+		group_gate_open(g);
+		return fur_fail(FUR_ESYS,
+		        "the system refuses membarrier(2), which it has granted before: close the "
+		        "group, and copy its files");
+	}
+	/* Who registers later finds the gate shut. */
 	pthread_mutex_lock(&g->mutex);
-	for (struct fur_group_thread *t = g->threads; t; t = t->next)
+	for (struct fur_group_thread *t = g->threads; t; t = t->next) {
+		struct arch_backoff backoff = {0};
 		/* Acquire: what the update has settled is seen by who has shut the gate. */
-		event_await(&g->gate_left, !arch_load_acquire(&t->inside));
+		while (arch_load_acquire(&t->inside))
+			arch_backoff(&backoff);
+	}
 	pthread_mutex_unlock(&g->mutex);
+	return 0;
 }
 
 void group_gate_open(struct fur_group *g)

@@ -72,7 +72,8 @@ static int begin(struct together *g, fur_group_thread *thread, const unsigned *m
 		        function, FUR_GROUP_MOST_PARTS);
 	if (how->ticket)
 		return fur_fail(FUR_EINVAL,
-		        "%s: a transaction over several members gives no ticket: it waits", function);
+		        "%s: a transaction over several members gives no ticket: it waits",
+		        function);
 	if (this_thread()->open)
 		return fur_fail(FUR_ENESTED,
 		        "%s was called while this thread has a transaction open: end that first",

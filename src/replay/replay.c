@@ -578,8 +578,8 @@ static int read_settled(const struct durability *d, uint64_t durts, struct media
 		return error;
 	/* INV-AS5.  A late update has left nondurable[] already.  A part leaves when it is settled
 	 * (INV-GU9). */
-	bool late = (m->kind & MEDIA_AFTER_ALL) && !(m->kind & MEDIA_PART) &&
-	            durts >= async_durable(d);
+	bool late =
+	        (m->kind & MEDIA_AFTER_ALL) && !(m->kind & MEDIA_PART) && durts >= async_durable(d);
 	return late || nondurable_has(d, m->thread, durts) ? FUR_EBUSY : 0;
 }
 

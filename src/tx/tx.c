@@ -42,8 +42,8 @@ int tx_check_join(const struct fur_thread *t, const char *function)
 	if (t->owner != this_thread())
 		return tx_foreign(function, FUR_EINVAL);
 	/* A thread with an update over several heaps has a transaction open on each of them. */
-	if (this_thread()->open != t &&
-	        !(t->together && this_thread()->open && this_thread()->open->together == t->together))
+	if (this_thread()->open != t && !(t->together && this_thread()->open &&
+	                                        this_thread()->open->together == t->together))
 		return fur_fail(FUR_ENESTED,
 		        "%s was called while this thread has a transaction open on another heap: "
 		        "end that first",

@@ -31,39 +31,45 @@
 static bool is_serial(struct together *g)
 {
 	bool serial = false;
-	for EACH_PART(p, g)
-		serial = serial || p->thread->software.defeats >= SOFTWARE_TRIES;
+	for
+		EACH_PART(p, g)
+	serial = serial || p->thread->software.defeats >= SOFTWARE_TRIES;
 	return serial;
 }
 
 /* No part is open any more. */
 static void close_all(struct together *g)
 {
-	for EACH_PART(p, g) {
-		p->thread->together = NULL;
-		parts_reserve(p->thread->durability, p->thread->index, 0);
-	}
+	for
+		EACH_PART(p, g)
+		{
+			p->thread->together = NULL;
+			parts_reserve(p->thread->durability, p->thread->index, 0);
+		}
 	this_thread()->open = NULL;
 }
 
 static int together_begin(struct together *g)
 {
 	int error = 0;
-	for EACH_PART(p, g)
-		if ((error = update_may_begin(p->thread)))
-			return error;
+	for
+		EACH_PART(p, g)
+	if ((error = update_may_begin(p->thread)))
+		return error;
 	g->serial = is_serial(g);
 	if (g->serial)
 		turns_take(g);
-	for EACH_PART(p, g) {
-		struct fur_thread *t = p->thread;
-		t->together = g;
-		t->window.commit.async = false;
-		t->software.defeated = false;
-		parts_reserve(t->durability, t->index, g->n);
-		update_open_part(t);
-		attempt_prepare(t, REDO_UNDO);
-	}
+	for
+		EACH_PART(p, g)
+		{
+			struct fur_thread *t = p->thread;
+			t->together = g;
+			t->window.commit.async = false;
+			t->software.defeated = false;
+			parts_reserve(t->durability, t->index, g->n);
+			update_open_part(t);
+			attempt_prepare(t, REDO_UNDO);
+		}
 	bodies_begin(g);
 	return 0;
 }
@@ -72,9 +78,10 @@ static int together_begin(struct together *g)
 
 static struct together_part *first_failed(struct together *g)
 {
-	for EACH_PART(p, g)
-		if (p->thread->update.error)
-			return p;
+	for
+		EACH_PART(p, g)
+	if (p->thread->update.error)
+		return p;
 	return NULL;
 }
 
@@ -84,11 +91,13 @@ int together_roll_back(struct together *g)
 	struct fur_thread *const t = (failed ? failed : g->parts)->thread;
 	const int error = failed ? t->update.error : FUR_EABORTED;
 	/* Leave all heaps before it waits in one (INV-GU3). */
-	for EACH_PART(p, g)
-		update_roll_back_leave(&p->thread->update);
+	for
+		EACH_PART(p, g)
+	update_roll_back_leave(&p->thread->update);
 	close_all(g);
-	for EACH_PART(p, g)
-		update_roll_back_wait(p->thread);
+	for
+		EACH_PART(p, g)
+	update_roll_back_wait(p->thread);
 	g->error = update_say_rolled_back(t, error);
 	return g->error;
 }
@@ -100,20 +109,26 @@ int together_roll_back(struct together *g)
 static int commit_empty(struct together *g)
 {
 	int error = 0;
-	for EACH_PART(p, g) {
-		struct commit *c = &p->thread->window.commit;
-		if (!c->dset.by_version)
-			nondurable_collect(p->thread->durability, c->me, &c->dset);
-	}
-	for EACH_PART(p, g)
-		body_end(p->thread);
-	for EACH_PART(p, g)
-		tx_reset(&p->thread->update);
+	for
+		EACH_PART(p, g)
+		{
+			struct commit *c = &p->thread->window.commit;
+			if (!c->dset.by_version)
+				nondurable_collect(p->thread->durability, c->me, &c->dset);
+		}
+	for
+		EACH_PART(p, g)
+	body_end(p->thread);
+	for
+		EACH_PART(p, g)
+	tx_reset(&p->thread->update);
 	close_all(g);
-	for EACH_PART(p, g) {
-		const int failed = update_finish_empty(p->thread);
-		error = error ? error : failed;
-	}
+	for
+		EACH_PART(p, g)
+		{
+			const int failed = update_finish_empty(p->thread);
+			error = error ? error : failed;
+		}
 	return error;
 }
 
@@ -134,27 +149,32 @@ static int make_durable(struct together *g, uint64_t *ids)
 static int finish(struct together *g, uint64_t *ids)
 {
 	const int error = make_durable(g, ids);
-	for EACH_PART(p, g) {
-		struct fur_thread *t = p->thread;
-		struct commit *c = &t->window.commit;
-		parts_reserve(t->durability, t->index, 0);
-		if (!p->writes) {
-			stat_add(&t->stats.empty_commits, 1);
-		} else {
-			if (!error)
-				dset_own_settled(c);
-			stat_add(g->serial ? &t->stats.serial_commits : &t->stats.software_commits,
-			        1);
-			stat_add(&t->stats.log_entries, t->update.log->entries);
+	for
+		EACH_PART(p, g)
+		{
+			struct fur_thread *t = p->thread;
+			struct commit *c = &t->window.commit;
+			parts_reserve(t->durability, t->index, 0);
+			if (!p->writes) {
+				stat_add(&t->stats.empty_commits, 1);
+			} else {
+				if (!error)
+					dset_own_settled(c);
+				stat_add(g->serial ? &t->stats.serial_commits
+				                   : &t->stats.software_commits,
+				        1);
+				stat_add(&t->stats.log_entries, t->update.log->entries);
+			}
+			stat_add(&t->stats.update_commits, 1);
+			FUR_PROBE4(
+			        update__commit, t->index, c->durts, t->update.log->entries, error);
+			c->durts = 0;
 		}
-		stat_add(&t->stats.update_commits, 1);
-		FUR_PROBE4(update__commit, t->index, c->durts, t->update.log->entries, error);
-		c->durts = 0;
-	}
-	for EACH_PART(p, g)
-		if (unlikely(p->thread->engine->after_update[0] != NULL))
-			after_update_call(p->thread,
-			        p->thread->update.log->entries + fresh_pages(p->thread));
+	for
+		EACH_PART(p, g)
+	if (unlikely(p->thread->engine->after_update[0] != NULL))
+		after_update_call(
+		        p->thread, p->thread->update.log->entries + fresh_pages(p->thread));
 	return error;
 }
 
@@ -162,14 +182,16 @@ static int publish_and_finish(struct together *g, uint64_t *ids)
 {
 	int error = publish_together(g);
 	if (error != UPDATE_DEFEATED)
-		for EACH_PART(p, g)
-			tx_reset(&p->thread->update);
+		for
+			EACH_PART(p, g)
+	tx_reset(&p->thread->update);
 	if (error) {
 		close_all(g);
 		return error;
 	}
-	for EACH_PART(p, g)
-		p->thread->together = NULL;
+	for
+		EACH_PART(p, g)
+	p->thread->together = NULL;
 	return finish(g, ids);
 }
 
@@ -177,13 +199,15 @@ static int publish_and_finish(struct together *g, uint64_t *ids)
 static int together_commit(struct together *g, uint64_t *ids)
 {
 	bool empty = true;
-	for EACH_PART(p, g) {
-		struct fur_update *tx = &p->thread->update;
-		if (unlikely(tx->flags & TX_FRESH) && tx->error == 0)
-			fresh_persist(tx);
-		p->writes = tx->log->entries != 0;
-		empty = empty && !p->writes;
-	}
+	for
+		EACH_PART(p, g)
+		{
+			struct fur_update *tx = &p->thread->update;
+			if (unlikely(tx->flags & TX_FRESH) && tx->error == 0)
+				fresh_persist(tx);
+			p->writes = tx->log->entries != 0;
+			empty = empty && !p->writes;
+		}
 	if (unlikely(first_failed(g) != NULL))
 		return together_roll_back(g);
 	if (empty)
@@ -199,9 +223,10 @@ static int together_commit(struct together *g, uint64_t *ids)
 /* libfur has left the body, whose part in one heap was defeated: end the others. */
 static int defeat_rest(struct together *g)
 {
-	for EACH_PART(p, g)
-		if (p->thread->update.depth)
-			body_defeat(p->thread);
+	for
+		EACH_PART(p, g)
+	if (p->thread->update.depth)
+		body_defeat(p->thread);
 	close_all(g);
 	return UPDATE_DEFEATED;
 }
@@ -209,16 +234,18 @@ static int defeat_rest(struct together *g)
 static bool any_defeated(struct together *g)
 {
 	bool defeated = false;
-	for EACH_PART(p, g)
-		defeated = defeated || p->thread->software.defeated;
+	for
+		EACH_PART(p, g)
+	defeated = defeated || p->thread->software.defeated;
 	return defeated;
 }
 
 static bool has_forked(struct together *g)
 {
 	bool forked = false;
-	for EACH_PART(p, g)
-		forked = forked || engine_forked(p->thread->engine);
+	for
+		EACH_PART(p, g)
+	forked = forked || engine_forked(p->thread->engine);
 	return forked;
 }
 
@@ -231,8 +258,9 @@ static __attribute__((noinline)) int run_once(
 	if (error)
 		return error;
 	if (!leave && !g->serial) {
-		for EACH_PART(p, g)
-			p->thread->software.restart = &restart;
+		for
+			EACH_PART(p, g)
+		p->thread->software.restart = &restart;
 		if (setjmp(restart))
 			return defeat_rest(g);
 	}
@@ -246,17 +274,19 @@ static __attribute__((noinline)) int run_once(
 	return together_commit(g, ids);
 }
 
-int together_run(struct together *g, void (*body)(void *arg), void *arg, void (*leave)(void),
-        uint64_t *ids)
+int together_run(
+        struct together *g, void (*body)(void *arg), void *arg, void (*leave)(void), uint64_t *ids)
 {
 	int error;
 	FUR_ASSERT(g->n >= 1 && g->n <= TOGETHER_MOST);
-	for EACH_PART(p, g) {
-		struct software_body *s = &p->thread->software;
-		s->leave = leave;
-		s->repeatable = true;
-		s->defeats = 0;
-	}
+	for
+		EACH_PART(p, g)
+		{
+			struct software_body *s = &p->thread->software;
+			s->leave = leave;
+			s->repeatable = true;
+			s->defeats = 0;
+		}
 	while ((error = run_once(g, body, arg, leave, ids)) == UPDATE_DEFEATED)
 		continue;
 	return error;

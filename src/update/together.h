@@ -14,8 +14,8 @@
  * (fur_thread.update).  `leave`: as in fur_update_run().  *id: a counter of the group, from which
  * the update takes its number when it commits.
  * Errors:  as fur_group_run(). */
-FUR_MUST_USE int together_run(struct together *g, void (*body)(void *arg), void *arg,
-        void (*leave)(void), uint64_t *ids);
+FUR_MUST_USE int together_run(
+        struct together *g, void (*body)(void *arg), void *arg, void (*leave)(void), uint64_t *ids);
 
 /* together_read - run body(arg) as a read-only transaction over the heaps of g->parts, whose threads
  * are set: optimistic, and after READER_RUNS runs in vain plain.  The body loads by the parts'

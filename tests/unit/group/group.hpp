@@ -18,8 +18,8 @@
 using Body = std::function<void(fur_group_update *)>;
 using ReadBody = std::function<void(fur_group_reader *)>;
 
-inline int group_run(fur_group_thread *t, std::vector<unsigned> members, Body body,
-        const fur_run *how = nullptr)
+inline int group_run(
+        fur_group_thread *t, std::vector<unsigned> members, Body body, const fur_run *how = nullptr)
 {
 	return fur_group_run(
 	        t, members.data(), static_cast<unsigned>(members.size()),

@@ -62,15 +62,18 @@ TEST_F(GroupRun, Update_IsInAllHeaps_AndSurvivesAReopen)
 
 TEST_F(GroupRun, Body_ReadsItsOwnStores_AndMayNameMembersInAnyOrder)
 {
-	EXPECT_EQ(group_run(self_, {2, 0, 1}, [&](fur_group_update *u) {
-		for (unsigned k = 0; k < HEAPS; k++) {
-			fur_update *tx = fur_group_on(u, k);
-			fur_store(tx, word(k), uint64_t(k + 7));
-			fur_write(tx, word(k, 1), word(k), 8);
-			EXPECT_EQ(fur_load(tx, word(k, 1)), k + 7);
-		}
-		EXPECT_EQ(fur_group_on(u, 3), nullptr);
-	}), 0) << fur_errormsg();
+	EXPECT_EQ(group_run(self_, {2, 0, 1},
+	                  [&](fur_group_update *u) {
+		                  for (unsigned k = 0; k < HEAPS; k++) {
+			                  fur_update *tx = fur_group_on(u, k);
+			                  fur_store(tx, word(k), uint64_t(k + 7));
+			                  fur_write(tx, word(k, 1), word(k), 8);
+			                  EXPECT_EQ(fur_load(tx, word(k, 1)), k + 7);
+		                  }
+		                  EXPECT_EQ(fur_group_on(u, 3), nullptr);
+	                  }),
+	        0)
+	        << fur_errormsg();
 	for (unsigned k = 0; k < HEAPS; k++)
 		EXPECT_EQ(value(k, 1), k + 7);
 }
@@ -79,18 +82,25 @@ TEST_F(GroupRun, Update_ThatOnlyReads_OrWritesOneMember_OrNamesOne)
 {
 	ASSERT_EQ(transfer(0, 1, 9), 0);
 	uint64_t sum = 1;
-	EXPECT_EQ(group_run(self_, {0, 1}, [&](fur_group_update *u) {
-		sum = fur_load(fur_group_on(u, 0), word(0)) + fur_load(fur_group_on(u, 1), word(1));
-	}), 0);
+	EXPECT_EQ(group_run(self_, {0, 1},
+	                  [&](fur_group_update *u) {
+		                  sum = fur_load(fur_group_on(u, 0), word(0)) +
+		                        fur_load(fur_group_on(u, 1), word(1));
+	                  }),
+	        0);
 	EXPECT_EQ(sum, 0u);
-	EXPECT_EQ(group_run(self_, {0, 1}, [&](fur_group_update *u) {
-		fur_update *b = fur_group_on(u, 1);
-		fur_store(b, word(1, 1), fur_load(fur_group_on(u, 0), word(0)));
-	}), 0);
+	EXPECT_EQ(group_run(self_, {0, 1},
+	                  [&](fur_group_update *u) {
+		                  fur_update *b = fur_group_on(u, 1);
+		                  fur_store(b, word(1, 1), fur_load(fur_group_on(u, 0), word(0)));
+	                  }),
+	        0);
 	EXPECT_EQ(value(1, 1), value(0));
-	EXPECT_EQ(group_run(self_, {2}, [&](fur_group_update *u) {
-		fur_store(fur_group_on(u, 2), word(2), uint64_t(4));
-	}), 0);
+	EXPECT_EQ(group_run(self_, {2},
+	                  [&](fur_group_update *u) {
+		                  fur_store(fur_group_on(u, 2), word(2), uint64_t(4));
+	                  }),
+	        0);
 	EXPECT_EQ(value(2), 4u);
 	EXPECT_EQ(group_run(self_, {0, 1, 2}, [](fur_group_update *) {}), 0);
 }
@@ -99,13 +109,17 @@ TEST_F(GroupRun, LargeUpdates_WrapTheLogs_AlsoWithinTheNamesOfTheParts)
 {
 	/* Records of every length up to a third of the log. */
 	for (unsigned n = 1; n < rounds(600u); n++)
-		ASSERT_EQ(group_run(self_, {0, 1}, [&](fur_group_update *u) {
-			for (unsigned k = 0; k < 2; k++)
-				for (unsigned w = 0; w < n % 61; w++)
-					fur_store(fur_group_on(u, k), word(k, w), uint64_t(n));
-			fur_store(fur_group_on(u, 0), word(0, 63), uint64_t(n));
-			fur_store(fur_group_on(u, 1), word(1, 63), uint64_t(n));
-		}), 0) << fur_errormsg();
+		ASSERT_EQ(group_run(self_, {0, 1},
+		                  [&](fur_group_update *u) {
+			                  for (unsigned k = 0; k < 2; k++)
+				                  for (unsigned w = 0; w < n % 61; w++)
+					                  fur_store(fur_group_on(u, k), word(k, w),
+					                          uint64_t(n));
+			                  fur_store(fur_group_on(u, 0), word(0, 63), uint64_t(n));
+			                  fur_store(fur_group_on(u, 1), word(1, 63), uint64_t(n));
+		                  }),
+		        0)
+		        << fur_errormsg();
 	for (unsigned w = 0; w < WORDS; w++)
 		EXPECT_EQ(value(0, w), value(1, w));
 	EXPECT_EQ(value(0, 63), rounds(600u) - 1);
@@ -113,12 +127,17 @@ TEST_F(GroupRun, LargeUpdates_WrapTheLogs_AlsoWithinTheNamesOfTheParts)
 
 TEST_F(GroupRun, Allocation_InOneHeapForAnother)
 {
-	EXPECT_EQ(group_run(self_, {0, 1}, [&](fur_group_update *u) {
-		auto *p = static_cast<uint64_t *>(fur_alloc(fur_group_on(u, 1), 256));
-		ASSERT_NE(p, nullptr);
-		fur_store(fur_group_on(u, 1), p, uint64_t(11));
-		fur_store(fur_group_on(u, 0), word(0), reinterpret_cast<uint64_t>(p));
-	}), 0) << fur_errormsg();
+	EXPECT_EQ(group_run(self_, {0, 1},
+	                  [&](fur_group_update *u) {
+		                  auto *p = static_cast<uint64_t *>(
+		                          fur_alloc(fur_group_on(u, 1), 256));
+		                  ASSERT_NE(p, nullptr);
+		                  fur_store(fur_group_on(u, 1), p, uint64_t(11));
+		                  fur_store(fur_group_on(u, 0), word(0),
+		                          reinterpret_cast<uint64_t>(p));
+	                  }),
+	        0)
+	        << fur_errormsg();
 	EXPECT_EQ(*reinterpret_cast<uint64_t *>(value(0)), 11u);
 }
 
@@ -127,10 +146,12 @@ TEST_F(GroupRun, Allocation_InOneHeapForAnother)
 TEST_F(GroupRun, Failure_InOneHeap_RollsAllBack)
 {
 	uint64_t outside = 0;
-	EXPECT_EQ(group_run(self_, {0, 1}, [&](fur_group_update *u) {
-		fur_store(fur_group_on(u, 0), word(0), uint64_t(1));
-		fur_store(fur_group_on(u, 1), &outside, uint64_t(1));
-	}), FUR_ERANGE);
+	EXPECT_EQ(group_run(self_, {0, 1},
+	                  [&](fur_group_update *u) {
+		                  fur_store(fur_group_on(u, 0), word(0), uint64_t(1));
+		                  fur_store(fur_group_on(u, 1), &outside, uint64_t(1));
+	                  }),
+	        FUR_ERANGE);
 	EXPECT_NE(std::string(fur_errormsg()).find("outside the heap"), std::string::npos);
 	EXPECT_EQ(value(0), 0u);
 	EXPECT_EQ(transfer(0, 1, 1), 0) << fur_errormsg();
@@ -138,25 +159,30 @@ TEST_F(GroupRun, Failure_InOneHeap_RollsAllBack)
 
 TEST_F(GroupRun, TooBigForOneLog_RollsAllBack)
 {
-	EXPECT_EQ(group_run(self_, {0, 1}, [&](fur_group_update *u) {
-		fur_store(fur_group_on(u, 0), word(0), uint64_t(1));
-		std::array<uint64_t, WORDS> all;
-		all.fill(3);
-		for (unsigned k = 0; k < 20; k++)
-			fur_write(fur_group_on(u, 1), word(1), all.data(), sizeof all);
-	}), FUR_ETOOBIG);
+	EXPECT_EQ(group_run(self_, {0, 1},
+	                  [&](fur_group_update *u) {
+		                  fur_store(fur_group_on(u, 0), word(0), uint64_t(1));
+		                  std::array<uint64_t, WORDS> all;
+		                  all.fill(3);
+		                  for (unsigned k = 0; k < 20; k++)
+			                  fur_write(fur_group_on(u, 1), word(1), all.data(),
+			                          sizeof all);
+	                  }),
+	        FUR_ETOOBIG);
 	EXPECT_EQ(value(0) | value(1), 0u);
 	EXPECT_EQ(transfer(0, 1, 1), 0) << fur_errormsg();
 }
 
 TEST_F(GroupRun, Abort_RollsAllBack)
 {
-	EXPECT_EQ(group_run(self_, {0, 1}, [&](fur_group_update *u) {
-		fur_store(fur_group_on(u, 0), word(0), uint64_t(1));
-		fur_store(fur_group_on(u, 1), word(1), uint64_t(1));
-		EXPECT_EQ(fur_group_abort(u), FUR_EABORTED);
-		EXPECT_EQ(fur_group_abort(u), FUR_ENOTX);
-	}), FUR_EABORTED);
+	EXPECT_EQ(group_run(self_, {0, 1},
+	                  [&](fur_group_update *u) {
+		                  fur_store(fur_group_on(u, 0), word(0), uint64_t(1));
+		                  fur_store(fur_group_on(u, 1), word(1), uint64_t(1));
+		                  EXPECT_EQ(fur_group_abort(u), FUR_EABORTED);
+		                  EXPECT_EQ(fur_group_abort(u), FUR_ENOTX);
+	                  }),
+	        FUR_EABORTED);
 	EXPECT_EQ(value(0) | value(1), 0u);
 	EXPECT_EQ(transfer(0, 1, 1), 0) << fur_errormsg();
 }
@@ -197,30 +223,35 @@ TEST_F(GroupRun, Misuse_IsRefused)
 	ASSERT_EQ(fur_begin_update(thread(0), &tx), 0);
 	EXPECT_EQ(group_run(self_, {0, 1}, nothing), FUR_ENESTED);
 	EXPECT_EQ(fur_commit(tx, nullptr), 0);
-	Other(group_).does([&](fur_group_thread *) {
-		EXPECT_EQ(group_run(self_, {0}, nothing), FUR_EINVAL);
-	});
+	Other(group_).does(
+	        [&](fur_group_thread *) { EXPECT_EQ(group_run(self_, {0}, nothing), FUR_EINVAL); });
 }
 
 TEST_F(GroupRun, InsideTheBody_MembersAreJoined_AndNothingElseBegins)
 {
-	EXPECT_EQ(group_run(self_, {0, 1}, [&](fur_group_update *u) {
-		fur_update *tx;
-		fur_ro *ro;
-		fur_thread *third = thread(2);
-		EXPECT_EQ(fur_begin_update(third, &tx), FUR_ENESTED);
-		EXPECT_EQ(fur_begin_update(thread(1), &tx), FUR_ENESTED);
-		EXPECT_EQ(fur_begin_ro(thread(0), &ro), FUR_ENESTED);
-		EXPECT_EQ(fur_join_ro(thread(1), &ro), FUR_ENESTED);
-		EXPECT_EQ(group_run(self_, {2}, [](fur_group_update *) {}), FUR_ENESTED);
-		for (unsigned k = 0; k < 2; k++) {
-			EXPECT_EQ(fur_commit(fur_group_on(u, k), nullptr), FUR_ENESTED);
-			EXPECT_EQ(fur_abort(fur_group_on(u, k)), FUR_ENESTED);
-			ASSERT_EQ(fur_join_update(thread(k), &tx), 0) << fur_errormsg();
-			fur_store(tx, word(k), uint64_t(6));
-			EXPECT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
-		}
-	}), 0) << fur_errormsg();
+	EXPECT_EQ(group_run(self_, {0, 1},
+	                  [&](fur_group_update *u) {
+		                  fur_update *tx;
+		                  fur_ro *ro;
+		                  fur_thread *third = thread(2);
+		                  EXPECT_EQ(fur_begin_update(third, &tx), FUR_ENESTED);
+		                  EXPECT_EQ(fur_begin_update(thread(1), &tx), FUR_ENESTED);
+		                  EXPECT_EQ(fur_begin_ro(thread(0), &ro), FUR_ENESTED);
+		                  EXPECT_EQ(fur_join_ro(thread(1), &ro), FUR_ENESTED);
+		                  EXPECT_EQ(group_run(self_, {2}, [](fur_group_update *) {}),
+		                          FUR_ENESTED);
+		                  for (unsigned k = 0; k < 2; k++) {
+			                  EXPECT_EQ(fur_commit(fur_group_on(u, k), nullptr),
+			                          FUR_ENESTED);
+			                  EXPECT_EQ(fur_abort(fur_group_on(u, k)), FUR_ENESTED);
+			                  ASSERT_EQ(fur_join_update(thread(k), &tx), 0)
+			                          << fur_errormsg();
+			                  fur_store(tx, word(k), uint64_t(6));
+			                  EXPECT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg();
+		                  }
+	                  }),
+	        0)
+	        << fur_errormsg();
 	EXPECT_EQ(value(0) + value(1), 12u);
 }
 
@@ -230,16 +261,20 @@ TEST_F(GroupRun, Update_IsDefeatedByAnotherOfOneHeap_AndRunsAgain)
 {
 	Other other(group_);
 	int runs = 0;
-	EXPECT_EQ(group_run(self_, {0, 1}, [&](fur_group_update *u) {
-		const uint64_t had = fur_load(fur_group_on(u, 1), word(1));
-		if (++runs == 1)
-			other.does([&](fur_group_thread *t) {
-				fur::update(thread(1, t), fur::rerun, [&](fur_update *tx) {
-					fur_store(tx, word(1), uint64_t(40));
-				});
-			});
-		fur_store(fur_group_on(u, 0), word(0), had + 1);
-	}), 0);
+	EXPECT_EQ(group_run(self_, {0, 1},
+	                  [&](fur_group_update *u) {
+		                  const uint64_t had = fur_load(fur_group_on(u, 1), word(1));
+		                  if (++runs == 1)
+			                  other.does([&](fur_group_thread *t) {
+				                  fur::update(thread(1, t), fur::rerun,
+				                          [&](fur_update *tx) {
+					                          fur_store(tx, word(1),
+					                                  uint64_t(40));
+				                          });
+			                  });
+		                  fur_store(fur_group_on(u, 0), word(0), had + 1);
+	                  }),
+	        0);
 	EXPECT_EQ(runs, 2);
 	EXPECT_EQ(value(0), 41u);
 }
@@ -249,15 +284,17 @@ TEST_F(GroupRun, Body_NeverSeesHalfOfAnother)
 {
 	Other other(group_);
 	int runs = 0, wrong = 0;
-	EXPECT_EQ(group_run(self_, {0, 1}, [&](fur_group_update *u) {
-		const uint64_t a = fur_load(fur_group_on(u, 0), word(0));
-		if (++runs == 1)
-			other.does([&](fur_group_thread *t) {
-				EXPECT_EQ(transfer(0, 1, 5, t), 0);
-			});
-		wrong += a + fur_load(fur_group_on(u, 1), word(1)) != 0;
-		fur_store(fur_group_on(u, 0), word(0, 1), a);
-	}), 0);
+	EXPECT_EQ(group_run(self_, {0, 1},
+	                  [&](fur_group_update *u) {
+		                  const uint64_t a = fur_load(fur_group_on(u, 0), word(0));
+		                  if (++runs == 1)
+			                  other.does([&](fur_group_thread *t) {
+				                  EXPECT_EQ(transfer(0, 1, 5, t), 0);
+			                  });
+		                  wrong += a + fur_load(fur_group_on(u, 1), word(1)) != 0;
+		                  fur_store(fur_group_on(u, 0), word(0, 1), a);
+	                  }),
+	        0);
 	EXPECT_EQ(runs, 2);
 	EXPECT_EQ(wrong, 0);
 }
@@ -266,18 +303,25 @@ TEST_F(GroupRun, Body_NeverSeesHalfOfAnother)
 TEST_F(GroupRun, Body_ThatIsDefeatedAgainAndAgain_RunsSerially)
 {
 	int runs = 0;
-	EXPECT_EQ(group_run(self_, {0, 1}, [&](fur_group_update *u) {
-		const uint64_t had = fur_load(fur_group_on(u, 1), word(1));
-		if (++runs <= 16)
-			Other(group_).does([&](fur_group_thread *t) {
-				fur::update(thread(1, t), fur::rerun, [&](fur_update *tx) {
-					fur_store(tx, word(1), fur_load(tx, word(1)) + 1);
-				});
-			});
-		EXPECT_EQ(fur_group_on(u, 0)->mode, runs <= 16 ? TX_CONCURRENT : TX_SERIAL);
-		EXPECT_EQ(fur_group_on(u, 1)->mode, runs <= 16 ? TX_CONCURRENT : TX_SERIAL);
-		fur_store(fur_group_on(u, 0), word(0), had);
-	}), 0);
+	EXPECT_EQ(
+	        group_run(self_, {0, 1},
+	                [&](fur_group_update *u) {
+		                const uint64_t had = fur_load(fur_group_on(u, 1), word(1));
+		                if (++runs <= 16)
+			                Other(group_).does([&](fur_group_thread *t) {
+				                fur::update(thread(1, t), fur::rerun,
+				                        [&](fur_update *tx) {
+					                        fur_store(tx, word(1),
+					                                fur_load(tx, word(1)) + 1);
+				                        });
+			                });
+		                EXPECT_EQ(fur_group_on(u, 0)->mode,
+		                        runs <= 16 ? TX_CONCURRENT : TX_SERIAL);
+		                EXPECT_EQ(fur_group_on(u, 1)->mode,
+		                        runs <= 16 ? TX_CONCURRENT : TX_SERIAL);
+		                fur_store(fur_group_on(u, 0), word(0), had);
+	                }),
+	        0);
 	EXPECT_EQ(runs, 17);
 	EXPECT_EQ(value(0), 16u);
 	EXPECT_EQ(transfer(0, 1, 1), 0);
@@ -324,15 +368,18 @@ TEST_F(GroupRun, Body_IsLeftByAFunction_AsThroughForeignFrames)
 TEST_F(GroupRun, Reader_SeesOneStateOfAllHeaps)
 {
 	int runs = 0, wrong = 0;
-	EXPECT_EQ(group_read(self_, {1, 0}, [&](fur_group_reader *r) {
-		const uint64_t a = fur_load(fur_group_reads(r, 0), word(0));
-		if (++runs == 1)
-			Other(group_).does([&](fur_group_thread *t) {
-				EXPECT_EQ(transfer(0, 1, 5, t), 0);
-			});
-		wrong += a + fur_load(fur_group_reads(r, 1), word(1)) != 0;
-		EXPECT_EQ(fur_group_reads(r, 2), nullptr);
-	}), 0) << fur_errormsg();
+	EXPECT_EQ(group_read(self_, {1, 0},
+	                  [&](fur_group_reader *r) {
+		                  const uint64_t a = fur_load(fur_group_reads(r, 0), word(0));
+		                  if (++runs == 1)
+			                  Other(group_).does([&](fur_group_thread *t) {
+				                  EXPECT_EQ(transfer(0, 1, 5, t), 0);
+			                  });
+		                  wrong += a + fur_load(fur_group_reads(r, 1), word(1)) != 0;
+		                  EXPECT_EQ(fur_group_reads(r, 2), nullptr);
+	                  }),
+	        0)
+	        << fur_errormsg();
 	EXPECT_EQ(runs, 2);
 	EXPECT_EQ(wrong, 0);
 	for (unsigned k = 0; k < HEAPS; k++)
@@ -344,30 +391,33 @@ TEST_F(GroupRun, Reader_ThatRunsInVain_IsPlainInTheEnd_AndUpdatesWaitForIt)
 	int runs = 0;
 	std::atomic<bool> ended{false}, inside{false};
 	std::thread late;
-	EXPECT_EQ(group_read(self_, {0, 1}, [&](fur_group_reader *r) {
-		(void)fur_load(fur_group_reads(r, 0), word(0));
-		if (++runs <= 3) {
-			Other(group_).does([&](fur_group_thread *t) {
-				EXPECT_EQ(transfer(0, 1, 5, t), 0);
-			});
-			(void)fur_load(fur_group_reads(r, 1), word(1));
-		} else {
-			EXPECT_TRUE(fur_group_reads(r, 0)->plain);
-			late = std::thread([&] {
-				fur_group_thread *t;
-				ASSERT_EQ(fur_group_register(group_, &t), 0);
-				inside = true;
-				EXPECT_EQ(transfer(0, 1, 5, t), 0);
-				EXPECT_TRUE(ended);
-				EXPECT_EQ(fur_group_unregister(t), 0);
-			});
-			while (!inside)
-				usleep(100);
-			usleep(20000);
-			EXPECT_EQ(fur_load(fur_group_reads(r, 1), word(1)), 15u);
-			ended = true;
-		}
-	}), 0) << fur_errormsg();
+	EXPECT_EQ(group_read(self_, {0, 1},
+	                  [&](fur_group_reader *r) {
+		                  (void)fur_load(fur_group_reads(r, 0), word(0));
+		                  if (++runs <= 3) {
+			                  Other(group_).does([&](fur_group_thread *t) {
+				                  EXPECT_EQ(transfer(0, 1, 5, t), 0);
+			                  });
+			                  (void)fur_load(fur_group_reads(r, 1), word(1));
+		                  } else {
+			                  EXPECT_TRUE(fur_group_reads(r, 0)->plain);
+			                  late = std::thread([&] {
+				                  fur_group_thread *t;
+				                  ASSERT_EQ(fur_group_register(group_, &t), 0);
+				                  inside = true;
+				                  EXPECT_EQ(transfer(0, 1, 5, t), 0);
+				                  EXPECT_TRUE(ended);
+				                  EXPECT_EQ(fur_group_unregister(t), 0);
+			                  });
+			                  while (!inside)
+				                  usleep(100);
+			                  usleep(20000);
+			                  EXPECT_EQ(fur_load(fur_group_reads(r, 1), word(1)), 15u);
+			                  ended = true;
+		                  }
+	                  }),
+	        0)
+	        << fur_errormsg();
 	late.join();
 	EXPECT_EQ(runs, 4);
 	EXPECT_EQ(value(1), 20u);
@@ -451,28 +501,43 @@ protected:
 			break;
 		}
 		case 2:
-			EXPECT_EQ(group_read(t, {0, 1, 2}, [&](fur_group_reader *r) {
-				uint64_t all = 0;
-				for (unsigned k = 0; k < HEAPS; k++)
-					for (unsigned x = 0; x < 4; x++)
-						all += fur_load(fur_group_reads(r, k), word(k, x));
-				EXPECT_EQ(all, 0u);
-			}), 0);
+			EXPECT_EQ(group_read(t, {0, 1, 2},
+			                  [&](fur_group_reader *r) {
+				                  uint64_t all = 0;
+				                  for (unsigned k = 0; k < HEAPS; k++)
+					                  for (unsigned x = 0; x < 4; x++)
+						                  all += fur_load(
+						                          fur_group_reads(r, k),
+						                          word(k, x));
+				                  EXPECT_EQ(all, 0u);
+			                  }),
+			        0);
 			break;
 		case 3:
-			EXPECT_EQ(group_run(t, {0, 1, 2}, [&](fur_group_update *u) {
-				EXPECT_EQ(sum(u), 0u);
-				if (random & 1)
-					fur_store(fur_group_on(u, to), word(to, 20),
-					        fur_load(fur_group_on(u, from), word(from, 20)) + 1);
-			}), 0);
+			EXPECT_EQ(group_run(t, {0, 1, 2},
+			                  [&](fur_group_update *u) {
+				                  EXPECT_EQ(sum(u), 0u);
+				                  if (random & 1)
+					                  fur_store(fur_group_on(u, to),
+					                          word(to, 20),
+					                          fur_load(fur_group_on(u, from),
+					                                  word(from, 20)) +
+					                                  1);
+			                  }),
+			        0);
 			break;
 		default:
-			EXPECT_EQ(group_run(t, {from, to}, [&](fur_group_update *u) {
-				fur_update *a = fur_group_on(u, from), *b = fur_group_on(u, to);
-				fur_store(a, word(from, w), fur_load(a, word(from, w)) - 1);
-				fur_store(b, word(to, v), fur_load(b, word(to, v)) + 1);
-			}), 0) << fur_errormsg();
+			EXPECT_EQ(group_run(t, {from, to},
+			                  [&](fur_group_update *u) {
+				                  fur_update *a = fur_group_on(u, from),
+				                             *b = fur_group_on(u, to);
+				                  fur_store(a, word(from, w),
+				                          fur_load(a, word(from, w)) - 1);
+				                  fur_store(b, word(to, v),
+				                          fur_load(b, word(to, v)) + 1);
+			                  }),
+			        0)
+			        << fur_errormsg();
 		}
 	}
 };
