@@ -43,7 +43,7 @@ static bool read_list(const struct media_file *f, const struct log_record *left,
 	const uint64_t word = arch_load((const uint64_t *)(const void *)(left->log +
 	                                                                 log_place(s, left->from))),
 	               payload = media_entry_offset(word);
-	memset(list, 0, sizeof *list);
+	list->head.n = 0;
 	if (media_entry_payload(word) != MEDIA_ENTRY_PARTS || payload > sizeof *list ||
 	        payload < media_parts_payload(MEDIA_PARTS_LEAST) ||
 	        payload > left->end - left->from)
