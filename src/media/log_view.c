@@ -81,6 +81,14 @@ void log_walk_end(struct log_walk *w)
 	struct media_parts_list list;
 	uint64_t bytes = 0;
 	const bool is_part = w->parts == LOG_PARTS_ALWAYS;
+	if (w->parts == LOG_PARTS_CHECKED) {
+		const uint8_t *at = w->left.log + log_place(w->file.super, w->left.from);
+		const uint64_t word = arch_load((const uint64_t *)(const void *)at);
+		w->broken = media_entry_payload(word) != MEDIA_ENTRY_PARTS;
+		w->parts = LOG_PARTS_NEVER;
+		w->left.from = w->left.end;
+		return;
+	}
 	w->broken = w->parts == LOG_PARTS_NEVER || !read_list(&w->file, &w->left, &list, &bytes) ||
 	            !list_is_good(w->file.super, &list) ||
 	            (is_part && w->left.from + bytes != w->left.end) ||

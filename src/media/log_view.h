@@ -214,8 +214,9 @@ static inline bool log_read_entry(
 	       e->bytes <= s->heap_bytes && e->offset <= s->heap_bytes - e->bytes;
 }
 
-/* Does a record end with a MEDIA_ENTRY_PARTS?  Without its marker no one knows. */
-enum log_parts_end { LOG_PARTS_NEVER, LOG_PARTS_PERHAPS, LOG_PARTS_ALWAYS };
+/* Does a record end with a MEDIA_ENTRY_PARTS?  Without its marker no one knows.  CHECKED: it does,
+ * and the caller, which does not use the list, has checked it. */
+enum log_parts_end { LOG_PARTS_NEVER, LOG_PARTS_PERHAPS, LOG_PARTS_ALWAYS, LOG_PARTS_CHECKED };
 
 /* A walk over the entries of one record.  It steps over a MEDIA_ENTRY_PARTS, which stores nothing:
  *
@@ -260,6 +261,15 @@ static inline struct log_walk log_walk_update(const struct media_file *f, uint64
 	w.durts = durts;
 	w.parts = plausible && (m.kind & MEDIA_PART) ? LOG_PARTS_ALWAYS : LOG_PARTS_NEVER;
 	w.broken = !plausible;
+	return w;
+}
+
+/* The same, of an update that apply_check() has accepted, for what its record stores. */
+static inline struct log_walk log_walk_stores(const struct media_file *f, uint64_t durts)
+{
+	struct log_walk w = log_walk_update(f, durts);
+	if (w.parts == LOG_PARTS_ALWAYS)
+		w.parts = LOG_PARTS_CHECKED;
 	return w;
 }
 

@@ -36,6 +36,8 @@ void group_note_seen_part(struct durability *d, const struct media_part *part)
 int group_note_seen(struct durability *d, uint64_t from, uint64_t to)
 {
 	const struct media_file file = durability_file(d);
+	/* Each word once, not for each part: a write-back costs more than all the rest. */
+	struct media_part newest[MEDIA_MEMBERS_MOST] = {0};
 	for (uint64_t s = from; s < to; s++) {
 		struct media_marker m;
 		struct media_parts_list list;
@@ -47,10 +49,15 @@ int group_note_seen(struct durability *d, uint64_t from, uint64_t to)
 			        "written: close the heap, and find out what overwrites memory or "
 			        "the file",
 			        (unsigned long long)s);
-		for (uint32_t k = 0; k < list.head.n; k++)
-			if (k != list.head.mine)
-				group_note_seen_part(d, &list.part[k]);
+		for (uint32_t k = 0; k < list.head.n; k++) {
+			const struct media_part *part = &list.part[k];
+			if (k != list.head.mine && part->durts > newest[part->member].durts)
+				newest[part->member] = *part;
+		}
 	}
+	for (uint32_t k = 0; k < d->super->more.group_members; k++)
+		if (newest[k].durts)
+			group_note_seen_part(d, &newest[k]);
 	return 0;
 }
 
