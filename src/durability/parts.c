@@ -56,10 +56,10 @@ void parts_tell_settled(struct durability *d)
 
 /* Append the names to the open record.  This entry may wrap around the end of the log. */
 static void put_names(
-        struct redo_log *log, struct durability *d, const struct media_parts_list *names)
+        struct redo_log *log, struct durability *d, const struct media_parts *names)
 {
 	uint8_t entry[MEDIA_ENTRY_ALIGN + sizeof *names];
-	const uint64_t bytes = media_parts_bytes(names->head.n);
+	const uint64_t bytes = media_parts_bytes(names->n);
 	FUR_ASSERT(bytes <= sizeof entry && bytes <= log->reserved);
 	media_parts_encode(entry, names);
 	const struct log_ranges r = log_ranges_of(d->super, log->write_at, log->write_at + bytes);
@@ -72,20 +72,20 @@ static void put_names(
  * names (plant: group-no-names). */
 static void name_parts(const struct commit_part *parts, unsigned n, uint64_t id)
 {
-	struct media_parts_list names = {.head = {.id = id, .n = 0}};
+	struct media_parts names = {.id = id, .n = 0};
 	for
 		EACH_PART(p, parts, n)
 	if (p->writes)
-		names.part[names.head.n++] =
+		names.part[names.n++] =
 		        (struct media_part){.durts = p->c->durts, .member = p->member};
 	for
 		EACH_PART(p, parts, n)
 		{
-			p->c->part = p->writes && names.head.n > 1;
+			p->c->part = p->writes && names.n > 1;
 			if (!p->c->part)
 				continue;
 			put_names(&p->d->redo[p->c->me], p->d, &names);
-			names.head.mine++;
+			names.mine++;
 		}
 }
 

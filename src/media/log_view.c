@@ -32,44 +32,43 @@ bool log_read_slot_head(const struct media_file *f, uint64_t durts, uint64_t tai
 
 /* ------------------------------------------------------------------- parts */
 
+static uint64_t word_at(const struct media_super *s, const struct log_record *record, uint64_t at)
+{
+	return arch_load((const uint64_t *)(const void *)(record->log + log_place(s, at)));
+}
+
 /* Read the MEDIA_ENTRY_PARTS with which what is left of a record begins, and check all that does
- * not depend on the marker.  *bytes: of the entry.  Reads its word and its payload once: the fields
- * that are checked are those that the caller gets. */
+ * not depend on the marker.  *bytes: of the entry.  Reads each word once: the fields that are
+ * checked are those that the caller gets. */
 static bool read_list(const struct media_file *f, const struct log_record *left,
-        struct media_parts_list *list, uint64_t *bytes)
+        struct media_parts *list, uint64_t *bytes)
 {
 	const struct media_super *s = f->super;
-	FUR_ASSERT(left->from % MEDIA_ENTRY_ALIGN == 0 && left->from < left->end);
-	const uint64_t word = arch_load((const uint64_t *)(const void *)(left->log +
-	                                                                 log_place(s, left->from))),
-	               payload = media_entry_offset(word);
-	list->head.n = 0;
-	if (media_entry_payload(word) != MEDIA_ENTRY_PARTS || payload > sizeof *list ||
-	        payload < media_parts_payload(MEDIA_PARTS_LEAST) ||
-	        payload > left->end - left->from)
+	uint64_t at = left->from;
+	FUR_ASSERT(at % MEDIA_ENTRY_ALIGN == 0 && at < left->end);
+	if (!media_parts_decode_word(word_at(s, left, at), list))
 		return false;
-	/* It may wrap. */
-	const struct log_ranges r = log_ranges_of(s, left->from + 8, left->from + 8 + payload);
-	memcpy(list, left->log + r.place[0], r.bytes[0]);
-	memcpy((uint8_t *)list + r.bytes[0], left->log + r.place[1], r.bytes[1]);
-	__atomic_signal_fence(__ATOMIC_ACQUIRE); /* as in log_read_marker() */
-	if (list->head.n > MEDIA_PARTS_MOST || payload != media_parts_payload(list->head.n))
+	*bytes = media_parts_bytes(list->n);
+	if (*bytes > left->end - left->from)
 		return false;
-	*bytes = media_parts_bytes(list->head.n);
-	return *bytes <= left->end - left->from;
+	list->id = word_at(s, left, at += 8); /* it may wrap */
+	for (uint32_t k = 0; k < list->n; k++) {
+		const uint64_t word = word_at(s, left, at += 8);
+		list->part[k].durts = word & ((UINT64_C(1) << MEDIA_PART_DURTS_BITS) - 1);
+		list->part[k].member = (uint32_t)(word >> MEDIA_PART_DURTS_BITS);
+		list->part[k].gap = 0;
+	}
+	return true;
 }
 
 /* Is the list one of this group, in ascending order, and does it have this heap's part? */
-static bool list_is_good(const struct media_super *s, const struct media_parts_list *list)
+static bool list_is_good(const struct media_super *s, const struct media_parts *list)
 {
-	const struct media_parts *h = &list->head;
-	if (!media_is_member(s) || h->mine >= h->n ||
-	        list->part[h->mine].member != s->more.group_member)
+	if (!media_is_member(s) || list->part[list->mine].member != s->more.group_member)
 		return false;
-	for (uint32_t k = 0; k < h->n; k++) {
+	for (uint32_t k = 0; k < list->n; k++) {
 		const struct media_part *p = &list->part[k];
-		if (p->durts == 0 || p->durts >> 56 || p->gap ||
-		        p->member >= s->more.group_members ||
+		if (p->durts == 0 || p->member >= s->more.group_members ||
 		        (k && p->member <= list->part[k - 1].member))
 			return false;
 	}
@@ -78,12 +77,11 @@ static bool list_is_good(const struct media_super *s, const struct media_parts_l
 
 void log_walk_end(struct log_walk *w)
 {
-	struct media_parts_list list;
+	struct media_parts list;
 	uint64_t bytes = 0;
 	const bool is_part = w->parts == LOG_PARTS_ALWAYS;
 	if (w->parts == LOG_PARTS_CHECKED) {
-		const uint8_t *at = w->left.log + log_place(w->file.super, w->left.from);
-		const uint64_t word = arch_load((const uint64_t *)(const void *)at);
+		const uint64_t word = word_at(w->file.super, &w->left, w->left.from);
 		w->broken = media_entry_payload(word) != MEDIA_ENTRY_PARTS;
 		w->parts = LOG_PARTS_NEVER;
 		w->left.from = w->left.end;
@@ -92,14 +90,14 @@ void log_walk_end(struct log_walk *w)
 	w->broken = w->parts == LOG_PARTS_NEVER || !read_list(&w->file, &w->left, &list, &bytes) ||
 	            !list_is_good(w->file.super, &list) ||
 	            (is_part && w->left.from + bytes != w->left.end) ||
-	            (is_part && list.part[list.head.mine].durts != w->durts);
+	            (is_part && list.part[list.mine].durts != w->durts);
 	w->parts = LOG_PARTS_NEVER;
 	if (!w->broken)
 		w->left.from = w->left.end;
 }
 
 bool log_read_parts(const struct media_file *f, const struct media_marker *marker,
-        struct media_parts_list *list)
+        struct media_parts *list)
 {
 	struct log_record left = log_record_of(f, marker);
 	struct log_entry entry;
@@ -108,5 +106,5 @@ bool log_read_parts(const struct media_file *f, const struct media_marker *marke
 		left.from = entry.next;
 	return left.from < left.end && read_list(f, &left, list, &bytes) &&
 	       left.from + bytes == left.end && list_is_good(f->super, list) &&
-	       list->part[list->head.mine].durts == marker->durts;
+	       list->part[list->mine].durts == marker->durts;
 }

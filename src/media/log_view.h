@@ -297,7 +297,7 @@ static inline bool log_walk_next(struct log_walk *w)
  * MEDIA_PART.  False: the entry is missing, or one of its fields makes no sense in this heap
  * (INV-R8); the list may be anything then. */
 bool log_read_parts(const struct media_file *f, const struct media_marker *marker,
-        struct media_parts_list *list);
+        struct media_parts *list);
 
 /* ------------------------------------------------------------ bulk updates */
 

@@ -22,15 +22,26 @@ int media_tail_decode(uint64_t word, uint64_t *durts)
 	return media_tail_encode(*durts) == word ? 0 : -1;
 }
 
-void media_parts_encode(uint8_t *at, const struct media_parts_list *list)
+void media_parts_encode(uint8_t *at, const struct media_parts *parts)
 {
-	const uint64_t payload = media_parts_payload(list->head.n),
-	               word = media_entry_word(payload, MEDIA_ENTRY_PARTS);
-	FUR_ASSERT(list->head.n >= MEDIA_PARTS_LEAST && list->head.n <= MEDIA_PARTS_MOST);
-	memcpy(at, &word, sizeof word);
-	memcpy(at + sizeof word, list, payload);
-	memset(at + sizeof word + payload, 0,
-	        media_parts_bytes(list->head.n) - sizeof word - payload);
+	uint64_t words[2 + MEDIA_PARTS_MOST + 1];
+	FUR_ASSERT(parts->n >= MEDIA_PARTS_LEAST && parts->n <= MEDIA_PARTS_MOST);
+	words[0] = media_entry_word(parts->n | (uint64_t)parts->mine << 8, MEDIA_ENTRY_PARTS);
+	words[1] = parts->id;
+	for (uint32_t k = 0; k < parts->n; k++)
+		words[2 + k] = (uint64_t)parts->part[k].member << MEDIA_PART_DURTS_BITS | parts->part[k].durts;
+	words[2 + parts->n] = 0;
+	memcpy(at, words, media_parts_bytes(parts->n));
+}
+
+bool media_parts_decode_word(uint64_t word, struct media_parts *parts)
+{
+	const uint64_t low = media_entry_offset(word);
+	parts->n = low & 0xff;
+	parts->mine = low >> 8 & 0xff;
+	return media_entry_payload(word) == MEDIA_ENTRY_PARTS && low >> 16 == 0 &&
+	       parts->n >= MEDIA_PARTS_LEAST && parts->n <= MEDIA_PARTS_MOST &&
+	       parts->mine < parts->n;
 }
 
 uint64_t log_bulk_check(const uint8_t *heap, uint64_t heap_bytes, const struct log_entry *e)

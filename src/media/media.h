@@ -292,41 +292,37 @@ struct media_bulk_row {
 _Static_assert(sizeof(struct media_bulk_row) == 48, "frozen");
 
 /* Instead of a payload's length (version 2): the last entry of a part's record.  It names all parts
- * of the update.  The entry's offset is the payload's length; the payload is a struct media_parts,
- * and its parts in the order of their members.  A replay stores nothing.  This entry alone may wrap
- * around the end of the log. */
+ * of the update.  The low byte of the entry's offset is how many there are, the next one which of
+ * them is in this heap.  The payload is the update's number, and then a word for each part, in the
+ * order of their members: the member in the high byte, its durTS below.  So the record of an update
+ * that stores one word in each of two heaps is one line of x86.  A replay stores nothing.  This
+ * entry alone may wrap around the end of the log. */
 #define MEDIA_ENTRY_PARTS UINT64_C(0xfffd)
 enum { MEDIA_MEMBERS_MOST = 256, MEDIA_PARTS_LEAST = 2, MEDIA_PARTS_MOST = 16 };
-struct media_parts {
-	uint64_t id; /* of the update, unique in its group: one with another id is another one's */
-	uint32_t n;
-	uint32_t mine; /* which of the parts is in this heap */
-};
-_Static_assert(sizeof(struct media_parts) == 16, "frozen");
+enum { MEDIA_PART_DURTS_BITS = 56 }; /* as of a tail */
+
+/* The same in memory. */
 struct media_part {
 	uint64_t durts;  /* in that member */
 	uint32_t member; /* media_more.group_member */
 	uint32_t gap;    /* 0 */
 };
-_Static_assert(sizeof(struct media_part) == 16, "frozen");
-/* All parts of an update, as the payload has them. */
-struct media_parts_list {
-	struct media_parts head;
-	struct media_part part[MEDIA_PARTS_MOST]; /* [head.n] */
+struct media_parts {
+	uint64_t id; /* of the update, unique in its group: one with another id is another one's */
+	uint32_t n;
+	uint32_t mine; /* which of the parts is in this heap */
+	struct media_part part[MEDIA_PARTS_MOST]; /* [n] */
 };
-_Static_assert(offsetof(struct media_parts_list, part) == 16, "frozen");
 
-/* The payload's bytes, and those of the whole entry. */
-static inline uint64_t media_parts_payload(uint32_t n)
-{
-	return sizeof(struct media_parts) + n * sizeof(struct media_part);
-}
+/* The bytes of the whole entry. */
 static inline uint64_t media_parts_bytes(uint32_t n)
 {
-	return round_up(8 + media_parts_payload(n), MEDIA_ENTRY_ALIGN);
+	return round_up((2 + n) * sizeof(uint64_t), MEDIA_ENTRY_ALIGN);
 }
-/* Write the whole entry, of media_parts_bytes(list->head.n) bytes, to `at`. */
-void media_parts_encode(uint8_t *at, const struct media_parts_list *list);
+/* Write the whole entry, of media_parts_bytes(parts->n) bytes, to `at`. */
+void media_parts_encode(uint8_t *at, const struct media_parts *parts);
+/* Read the entry's word.  False: it is not one that names parts. */
+bool media_parts_decode_word(uint64_t word, struct media_parts *parts);
 
 static inline uint64_t media_bulk_step(uint64_t bytes)
 {

@@ -40,7 +40,7 @@ int group_note_seen(struct durability *d, uint64_t from, uint64_t to)
 	struct media_part newest[MEDIA_MEMBERS_MOST] = {0};
 	for (uint64_t s = from; s < to; s++) {
 		struct media_marker m;
-		struct media_parts_list list;
+		struct media_parts list;
 		if (!log_read_plausible(&file, s, &m) || !(m.kind & MEDIA_PART))
 			continue;
 		if (!log_read_parts(&file, &m, &list))
@@ -49,9 +49,9 @@ int group_note_seen(struct durability *d, uint64_t from, uint64_t to)
 			        "written: close the heap, and find out what overwrites memory or "
 			        "the file",
 			        (unsigned long long)s);
-		for (uint32_t k = 0; k < list.head.n; k++) {
+		for (uint32_t k = 0; k < list.n; k++) {
 			const struct media_part *part = &list.part[k];
-			if (k != list.head.mine && part->durts > newest[part->member].durts)
+			if (k != list.mine && part->durts > newest[part->member].durts)
 				newest[part->member] = *part;
 		}
 	}

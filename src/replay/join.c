@@ -186,24 +186,24 @@ static void *more_room(void *at, uint64_t size, uint64_t needed, uint64_t *room)
 	return more;
 }
 
-static int add_part(struct join_parts *p, uint64_t durts, const struct media_parts_list *list)
+static int add_part(struct join_parts *p, uint64_t durts, const struct media_parts *list)
 {
 	struct found *found = more_room(p->found, sizeof *found, p->n + 1, &p->room);
 	if (!found)
 		return fail_memory();
 	p->found = found;
 	struct media_part *named =
-	        more_room(p->named, sizeof *named, p->named_n + list->head.n, &p->named_room);
+	        more_room(p->named, sizeof *named, p->named_n + list->n, &p->named_room);
 	if (!named)
 		return fail_memory();
 	p->named = named;
 	p->found[p->n++] = (struct found){.durts = durts,
-	        .id = list->head.id,
+	        .id = list->id,
 	        .first = p->named_n,
-	        .n = list->head.n,
-	        .mine = list->head.mine};
-	memcpy(&p->named[p->named_n], list->part, list->head.n * sizeof *named);
-	p->named_n += list->head.n;
+	        .n = list->n,
+	        .mine = list->mine};
+	memcpy(&p->named[p->named_n], list->part, list->n * sizeof *named);
+	p->named_n += list->n;
 	return 0;
 }
 
@@ -214,7 +214,7 @@ static int collect_parts(struct join_member *m)
 	int error = 0;
 	for (uint64_t s = w->tail; s < w->end && !error; s++) {
 		struct media_marker marker;
-		struct media_parts_list list;
+		struct media_parts list;
 		if (w->verdicts[s - w->tail] != INSPECT_KEPT ||
 		        !log_read_plausible(&file, s, &marker) || !(marker.kind & MEDIA_PART))
 			continue;
