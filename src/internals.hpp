@@ -29,6 +29,7 @@ extern "C" {
 #include "htm/htm.h"
 #include "htm/policy.h"
 #include "media/applied.h"
+#include "media/group_page.h"
 #include "media/heap_layout.h"
 #include "media/ship_page.h"
 #include "pm/pm.h"

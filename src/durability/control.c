@@ -156,6 +156,7 @@ void control_reset(struct durability *d)
 	/* Everything is replayed, so it is acknowledged (INV-SH1). */
 	arch_store(&c->ship.acked, ring_tail(d));
 	arch_store32(&c->ship.state, CONTROL_SHIPS_NOT);
+	arch_store(&c->parts_below, ring_tail(d)); /* INV-GU9: no part is open */
 	arch_store_release(&c->tail, ring_tail(d));
 }
 

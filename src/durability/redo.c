@@ -278,6 +278,8 @@ void redo_store_record(
 		memcpy(&word, log->written + at, 8);
 		uint64_t bytes = media_entry_payload(word);
 		uint8_t *to = heap + media_entry_offset(word);
+		if (unlikely(bytes == MEDIA_ENTRY_PARTS)) /* the last one */
+			break;
 		position += media_entry_bytes(bytes);
 		if (bytes == MEDIA_ENTRY_RANGE) /* stored already */
 			continue;
@@ -300,6 +302,8 @@ void redo_visit(const struct redo_log *log, const struct durability *d,
 		uint64_t word;
 		memcpy(&word, log->written + place(d, position), 8);
 		const uint64_t bytes = media_entry_payload(word);
+		if (bytes == MEDIA_ENTRY_PARTS) /* the last one */
+			break;
 		position += media_entry_bytes(bytes);
 		if (bytes == MEDIA_ENTRY_BULK) {
 			struct log_bulk bulk = bulk_of(log, d);

@@ -21,7 +21,7 @@ static uint64_t log_used(const struct durability *d, uint64_t durts)
 	 * fields of the slot's next update for those of `durts`. */
 	arch_fence_light();
 	if (ring_replayed(d, durts) || thread >= d->super->max_threads ||
-	        (kind & ~MEDIA_AFTER_ALL) == MEDIA_COMMIT_IN_SLOT)
+	        (kind & ~(MEDIA_AFTER_ALL | MEDIA_PART)) == MEDIA_COMMIT_IN_SLOT)
 		return 0;
 	uint64_t theirs = arch_load(&d->control->logs[thread].tail),
 	         ours = arch_load(&d->redo[thread].tail), tail = theirs > ours ? theirs : ours;

@@ -7,6 +7,7 @@
 #include "base/remedy.h"
 #include "base/system.h"
 #include "file/file_parts.h"
+#include "media/group_page.h"
 #include "media/heap_layout.h"
 
 #include <errno.h>
@@ -79,6 +80,13 @@ static bool sizes_fit(const struct media_super *s)
 	       s->heap_bytes >= heap_least_bytes(media_stocks(s));
 }
 
+static bool member_fits(const struct media_super *s)
+{
+	return media_may_join(s) && s->more.group_member < s->more.group_members &&
+	       s->more.group_members >= MEDIA_PARTS_LEAST &&
+	       s->more.group_members <= MEDIA_MEMBERS_MOST;
+}
+
 /* What came after the first files of version 2. */
 static int check_more(const struct media_super *s)
 {
@@ -98,6 +106,9 @@ static int check_more(const struct media_super *s)
 	if (media_stocks(s) == 0 || media_stocks(s) > FILE_MOST_THREADS)
 		return fur_fail(FUR_ECORRUPT,
 		        "the superblock is damaged (stocks): restore the file from a copy");
+	if (media_is_member(s) && !member_fits(s))
+		return fur_fail(FUR_ECORRUPT,
+		        "the superblock is damaged (group): restore the file from a copy");
 	if (media_grows(s) && (!now || now <= heap_meta_bytes(s->heap_bytes, media_stocks(s))))
 		return fur_fail(FUR_ECORRUPT, "both copies of the heap's size now are damaged: "
 		                              "restore the file from a copy");

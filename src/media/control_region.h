@@ -105,14 +105,19 @@ struct control {
 	uint64_t replays ARCH_PADDED;
 	uint64_t replayed_updates, replayed_entries;
 	/* Zero in a file of an older library.  libfur leaves it alone; lab/operators uses it. */
-	uint8_t gap[3840 - 512] ARCH_PADDED;
-	struct control_ship ship;
+	uint8_t gap[3712 - 512] ARCH_PADDED;
+	/* In a member of a group: the parts of updates over several heaps that lie below this durTS
+	 * are settled in all heaps, so that another process may replay them (INV-GU9).  Zero in a
+	 * file of an older library.  Owners: durability/control.c resets it, stm raises it. */
+	uint64_t parts_below ARCH_PADDED;
+	struct control_ship ship ARCH_PADDED;
 	struct control_preload preload __attribute__((aligned(64))); /* Owner: replay/preload.c. */
 	/* [max_threads].  Owners: durability/control.c, replay/replay.c. */
 	struct control_log logs[];
 };
 _Static_assert(offsetof(struct control_ship, calls) == ARCH_PAD, "shippers of other versions");
 _Static_assert(offsetof(struct control, gap) == 512, "older files have zeros there");
+_Static_assert(offsetof(struct control, parts_below) == 3712, "replayers of other versions");
 _Static_assert(offsetof(struct control, ship) == 3840, "shippers of other versions look there");
 _Static_assert(
         offsetof(struct control, preload) == 4096 - 64, "replayers of other versions look there");

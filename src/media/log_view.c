@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * log_view.c - the validity of a marker; record heads in slots.  The rest of log_view.h is inline.
+ * log_view.c - the validity of a marker; record heads in slots; lists of parts.  The rest of
+ * log_view.h is inline.
  */
 #include "media/log_view.h"
 
@@ -27,4 +28,77 @@ bool log_read_slot_head(const struct media_file *f, uint64_t durts, uint64_t tai
 		if (log_read_head(f, slot, *thread, MEDIA_IN_SLOT, tail, claims))
 			return claims->durts == durts;
 	return false;
+}
+
+/* ------------------------------------------------------------------- parts */
+
+/* Read the MEDIA_ENTRY_PARTS with which what is left of a record begins, and check all that does
+ * not depend on the marker.  *bytes: of the entry.  Reads its word and its payload once: the fields
+ * that are checked are those that the caller gets. */
+static bool read_list(const struct media_file *f, const struct log_record *left,
+        struct media_parts_list *list, uint64_t *bytes)
+{
+	const struct media_super *s = f->super;
+	FUR_ASSERT(left->from % MEDIA_ENTRY_ALIGN == 0 && left->from < left->end);
+	const uint64_t word = arch_load((const uint64_t *)(const void *)(left->log +
+	                                                                 log_place(s, left->from))),
+	               payload = media_entry_offset(word);
+	memset(list, 0, sizeof *list);
+	if (media_entry_payload(word) != MEDIA_ENTRY_PARTS || payload > sizeof *list ||
+	        payload < media_parts_payload(MEDIA_PARTS_LEAST) ||
+	        payload > left->end - left->from)
+		return false;
+	/* It may wrap. */
+	const struct log_ranges r = log_ranges_of(s, left->from + 8, left->from + 8 + payload);
+	memcpy(list, left->log + r.place[0], r.bytes[0]);
+	memcpy((uint8_t *)list + r.bytes[0], left->log + r.place[1], r.bytes[1]);
+	__atomic_signal_fence(__ATOMIC_ACQUIRE); /* as in log_read_marker() */
+	if (list->head.n > MEDIA_PARTS_MOST || payload != media_parts_payload(list->head.n))
+		return false;
+	*bytes = media_parts_bytes(list->head.n);
+	return *bytes <= left->end - left->from;
+}
+
+/* Is the list one of this group, in ascending order, and does it have this heap's part? */
+static bool list_is_good(const struct media_super *s, const struct media_parts_list *list)
+{
+	const struct media_parts *h = &list->head;
+	if (!media_is_member(s) || h->mine >= h->n ||
+	        list->part[h->mine].member != s->more.group_member)
+		return false;
+	for (uint32_t k = 0; k < h->n; k++) {
+		const struct media_part *p = &list->part[k];
+		if (p->durts == 0 || p->durts >> 56 || p->gap ||
+		        p->member >= s->more.group_members ||
+		        (k && p->member <= list->part[k - 1].member))
+			return false;
+	}
+	return true;
+}
+
+void log_walk_end(struct log_walk *w)
+{
+	struct media_parts_list list;
+	uint64_t bytes = 0;
+	const bool is_part = w->parts == LOG_PARTS_ALWAYS;
+	w->broken = w->parts == LOG_PARTS_NEVER || !read_list(&w->file, &w->left, &list, &bytes) ||
+	            !list_is_good(w->file.super, &list) ||
+	            (is_part && w->left.from + bytes != w->left.end) ||
+	            (is_part && list.part[list.head.mine].durts != w->durts);
+	w->parts = LOG_PARTS_NEVER;
+	if (!w->broken)
+		w->left.from = w->left.end;
+}
+
+bool log_read_parts(const struct media_file *f, const struct media_marker *marker,
+        struct media_parts_list *list)
+{
+	struct log_record left = log_record_of(f, marker);
+	struct log_entry entry;
+	uint64_t bytes;
+	while (left.from < left.end && log_read_entry(f, &left, &entry))
+		left.from = entry.next;
+	return left.from < left.end && read_list(f, &left, list, &bytes) &&
+	       left.from + bytes == left.end && list_is_good(f->super, list) &&
+	       list->part[list->head.mine].durts == marker->durts;
 }

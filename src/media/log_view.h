@@ -75,10 +75,10 @@ static inline bool log_slot_holds(const struct media_super *s, uint64_t bytes)
 	return s->slot_bytes == MEDIA_SLOT_WIDE_BYTES && bytes <= s->slot_bytes - MEDIA_IN_SLOT;
 }
 
-/* The kind of a marker, without the flag. */
+/* The kind of a marker, without the flags. */
 static inline enum media_kind log_marker_kind(const struct media_marker *m)
 {
-	return (enum media_kind)(m->kind & ~MEDIA_AFTER_ALL);
+	return (enum media_kind)(m->kind & ~(MEDIA_AFTER_ALL | MEDIA_PART));
 }
 
 /* Do the marker's fields make sense?  Call this before you use them to find a record. */
@@ -88,6 +88,8 @@ static inline bool log_marker_plausible(const struct media_super *s, const struc
 	bool known = kind == MEDIA_COMMIT || m->kind == MEDIA_ABORT ||
 	             (kind == MEDIA_COMMIT_IN_SLOT && m->log_start == MEDIA_IN_SLOT &&
 	                     log_slot_holds(s, m->log_bytes));
+	if ((m->kind & MEDIA_PART) && s->version < 2)
+		return false;
 	return known && m->thread < s->max_threads && m->log_bytes <= s->log_bytes &&
 	       m->log_start % MEDIA_ENTRY_ALIGN == 0 && m->log_bytes % MEDIA_ENTRY_ALIGN == 0 &&
 	       (m->log_bytes == 0 || m->log_bytes > media_head_bytes(s));
@@ -212,7 +214,10 @@ static inline bool log_read_entry(
 	       e->bytes <= s->heap_bytes && e->offset <= s->heap_bytes - e->bytes;
 }
 
-/* A walk over the entries of one record:
+/* Does a record end with a MEDIA_ENTRY_PARTS?  Without its marker no one knows. */
+enum log_parts_end { LOG_PARTS_NEVER, LOG_PARTS_PERHAPS, LOG_PARTS_ALWAYS };
+
+/* A walk over the entries of one record.  It steps over a MEDIA_ENTRY_PARTS, which stores nothing:
  *
  *     struct log_walk walk = log_walk_update(&file, durts);
  *     while (log_walk_next(&walk))
@@ -224,6 +229,8 @@ struct log_walk {
 	struct media_file file;
 	struct log_record left; /* the entries not yet read */
 	struct log_entry entry;
+	uint64_t durts; /* of the update, if it is a part */
+	enum log_parts_end parts;
 	bool broken;
 };
 
@@ -234,6 +241,8 @@ static inline struct log_walk log_walk_record(
 	w.file = *f;
 	w.left = *record;
 	w.entry.offset = w.entry.bytes = 0;
+	w.durts = 0;
+	w.parts = media_is_member(f->super) ? LOG_PARTS_PERHAPS : LOG_PARTS_NEVER;
 	w.broken = false;
 	return w;
 }
@@ -248,18 +257,37 @@ static inline struct log_walk log_walk_update(const struct media_file *f, uint64
 	if (plausible)
 		record = log_record_of(f, &m);
 	struct log_walk w = log_walk_record(f, &record);
+	w.durts = durts;
+	w.parts = plausible && (m.kind & MEDIA_PART) ? LOG_PARTS_ALWAYS : LOG_PARTS_NEVER;
 	w.broken = !plausible;
 	return w;
 }
 
+/* The next entry is none that stores.  Ends the walk: it is whole if all that is left is the
+ * MEDIA_ENTRY_PARTS with which the record may end. */
+void log_walk_end(struct log_walk *w);
+
 static inline bool log_walk_next(struct log_walk *w)
 {
-	if (w->broken || w->left.from >= w->left.end)
+	if (unlikely(w->broken || w->left.from >= w->left.end)) {
+		w->broken |= w->parts == LOG_PARTS_ALWAYS;
 		return false;
-	w->broken = !log_read_entry(&w->file, &w->left, &w->entry);
+	}
+	if (unlikely(!log_read_entry(&w->file, &w->left, &w->entry))) {
+		log_walk_end(w);
+		return false;
+	}
 	w->left.from = w->entry.next;
-	return !w->broken;
+	return true;
 }
+
+/* ------------------------------------------------------------------- parts */
+
+/* Read the list of parts with which the record of `marker` ends.  `marker` is a plausible copy, with
+ * MEDIA_PART.  False: the entry is missing, or one of its fields makes no sense in this heap
+ * (INV-R8); the list may be anything then. */
+bool log_read_parts(const struct media_file *f, const struct media_marker *marker,
+        struct media_parts_list *list);
 
 /* ------------------------------------------------------------ bulk updates */
 

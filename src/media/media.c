@@ -22,6 +22,17 @@ int media_tail_decode(uint64_t word, uint64_t *durts)
 	return media_tail_encode(*durts) == word ? 0 : -1;
 }
 
+void media_parts_encode(uint8_t *at, const struct media_parts_list *list)
+{
+	const uint64_t payload = media_parts_payload(list->head.n),
+	               word = media_entry_word(payload, MEDIA_ENTRY_PARTS);
+	FUR_ASSERT(list->head.n >= MEDIA_PARTS_LEAST && list->head.n <= MEDIA_PARTS_MOST);
+	memcpy(at, &word, sizeof word);
+	memcpy(at + sizeof word, list, payload);
+	memset(at + sizeof word + payload, 0,
+	        media_parts_bytes(list->head.n) - sizeof word - payload);
+}
+
 uint64_t log_bulk_check(const uint8_t *heap, uint64_t heap_bytes, const struct log_entry *e)
 {
 	const uint64_t bytes = media_bulk_rows(&e->bulk) * sizeof(struct media_bulk_row);

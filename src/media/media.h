@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * media.h - the format of a heap file, byte by byte.  docs/file-format.md explains it in words.
- * With log_view.h, heap_layout.h and control_region.h it is the contract of src/media.
+ * With log_view.h, heap_layout.h, control_region.h, ship_page.h and group_page.h it is the contract
+ * of src/media.
  *
  *      superblock | control | marker ring | redo log of thread 0, 1, ... | heap | trailer
  *
@@ -67,15 +68,20 @@ static inline int media_slot_bytes_known(uint32_t bytes)
 #define MEDIA_GROWS  UINT64_C(1) /* media_super.grown counts */
 #define MEDIA_STOCKS UINT64_C(2) /* media_more.stocks counts */
 #define MEDIA_SHIPS  UINT64_C(4) /* the ship page counts: media/ship_page.h */
+/* The heap is a member of a group: media_more.group and what follows count, and so does the group
+ * page (media/group_page.h). */
+#define MEDIA_MEMBER UINT64_C(8)
 /* Those that this library knows. */
-#define MEDIA_FEATURES (MEDIA_GROWS | MEDIA_STOCKS | MEDIA_SHIPS)
+#define MEDIA_FEATURES (MEDIA_GROWS | MEDIA_STOCKS | MEDIA_SHIPS | MEDIA_MEMBER)
 
 /* What came after the first files of version 2.  All zero: none of it. */
 struct media_more {
 	uint64_t features;
-	/* Room for a log of bulk loads, and for groups of heaps: zero in files without these
-	 * features, which will have bits of their own. */
+	/* Room for a log of bulk loads: zero in files without this feature, which will have a bit
+	 * of its own. */
 	uint64_t bulk_offset, bulk_bytes;
+	/* MEDIA_MEMBER: the group's random number, the most members that it can have, and which of
+	 * them this one is */
 	uint8_t group[16];
 	uint32_t group_members, group_member;
 	/* MEDIA_STOCKS: for how many threads the heap has stocks of free memory.  See
@@ -161,6 +167,9 @@ enum media_kind {
 };
 /* Or'ed to the kind of a commit: this update depends on every durTS below its own. */
 #define MEDIA_AFTER_ALL 0x100u
+/* Or'ed to the kind of a commit (version 2): the update is a part of one over several heaps, and
+ * its record ends with a MEDIA_ENTRY_PARTS. */
+#define MEDIA_PART 0x200u
 
 /* A durability marker (FUR 3.3).  Bit k of deps is set if this update depends on durTS - 1 - k. */
 struct media_marker {
@@ -171,7 +180,7 @@ struct media_marker {
 	uint64_t log_start;
 	uint32_t log_bytes;
 	uint16_t thread;
-	uint16_t kind; /* enum media_kind, and perhaps MEDIA_AFTER_ALL */
+	uint16_t kind; /* enum media_kind, and perhaps MEDIA_AFTER_ALL and MEDIA_PART */
 	uint64_t deps[MEDIA_DEPS / 64];
 	uint64_t checksum;
 };
@@ -282,6 +291,43 @@ struct media_bulk_row {
 };
 _Static_assert(sizeof(struct media_bulk_row) == 48, "frozen");
 
+/* Instead of a payload's length (version 2): the last entry of a part's record.  It names all parts
+ * of the update.  The entry's offset is the payload's length; the payload is a struct media_parts,
+ * and its parts in the order of their members.  A replay stores nothing.  This entry alone may wrap
+ * around the end of the log. */
+#define MEDIA_ENTRY_PARTS UINT64_C(0xfffd)
+enum { MEDIA_MEMBERS_MOST = 256, MEDIA_PARTS_LEAST = 2, MEDIA_PARTS_MOST = 16 };
+struct media_parts {
+	uint64_t id; /* of the update, unique in its group: one with another id is another one's */
+	uint32_t n;
+	uint32_t mine; /* which of the parts is in this heap */
+};
+_Static_assert(sizeof(struct media_parts) == 16, "frozen");
+struct media_part {
+	uint64_t durts;  /* in that member */
+	uint32_t member; /* media_more.group_member */
+	uint32_t gap;    /* 0 */
+};
+_Static_assert(sizeof(struct media_part) == 16, "frozen");
+/* All parts of an update, as the payload has them. */
+struct media_parts_list {
+	struct media_parts head;
+	struct media_part part[MEDIA_PARTS_MOST]; /* [head.n] */
+};
+_Static_assert(offsetof(struct media_parts_list, part) == 16, "frozen");
+
+/* The payload's bytes, and those of the whole entry. */
+static inline uint64_t media_parts_payload(uint32_t n)
+{
+	return sizeof(struct media_parts) + n * sizeof(struct media_part);
+}
+static inline uint64_t media_parts_bytes(uint32_t n)
+{
+	return round_up(8 + media_parts_payload(n), MEDIA_ENTRY_ALIGN);
+}
+/* Write the whole entry, of media_parts_bytes(list->head.n) bytes, to `at`. */
+void media_parts_encode(uint8_t *at, const struct media_parts_list *list);
+
 static inline uint64_t media_bulk_step(uint64_t bytes)
 {
 	return round_up(bytes, 8);
@@ -339,7 +385,6 @@ uint64_t media_recovery_end(const struct media_file *file, uint64_t tail);
 uint64_t media_super_checksum(const struct media_super *super);
 uint64_t media_more_checksum(const struct media_super *super);
 
-/* Can the heap grow?  `super` is checked. */
 /* For how many threads the heap has stocks of free memory: as many as it was made for.  fur-resize
  * changes max_threads afterwards, and cannot move what lies behind the stocks.  So further threads
  * share them, and what remains in the stocks of fewer threads is memory that is taken last. */
@@ -349,9 +394,16 @@ static inline uint32_t media_stocks(const struct media_super *super)
 	return differ ? super->more.stocks : super->max_threads;
 }
 
+/* Can the heap grow?  `super` is checked. */
 static inline bool media_grows(const struct media_super *super)
 {
 	return super->version >= 2 && (super->more.features & MEDIA_GROWS);
+}
+
+/* Is the heap a member of a group? */
+static inline bool media_is_member(const struct media_super *super)
+{
+	return super->version >= 2 && (super->more.features & MEDIA_MEMBER);
 }
 
 /* The heap's size now: below it every byte of the heap that the allocator may use has blocks.

@@ -6,6 +6,7 @@
 
 #include "internals.hpp"
 
+#include <functional>
 #include <gtest/gtest.h>
 #include <vector>
 
@@ -203,6 +204,168 @@ TEST_F(LogView, Walk_ReadsARecordInItsSlot_UpToTheSlotsEnd)
 	walk = log_walk_update(&file_, 70);
 	EXPECT_FALSE(log_walk_next(&walk));
 	EXPECT_TRUE(walk.broken) << "longer than the slot";
+}
+
+/* Records of parts: thread 1, durTS 70, member 2 of 4. */
+class LogViewParts : public LogView
+{
+protected:
+	LogViewParts()
+	{
+		super_.more.features = MEDIA_MEMBER;
+		super_.more.group_members = 4;
+		super_.more.group_member = 2;
+		list_.head = {99, 3, 1};
+		list_.part[0] = {7, 0, 0};
+		list_.part[1] = {70, 2, 0};
+		list_.part[2] = {8, 3, 0};
+	}
+	/* A part with one entry, whose record begins at `start`.  `more`: of the record's end, beyond
+	 * the list. */
+	media_marker *put_part(uint64_t start, int more = 0)
+	{
+		const auto list = static_cast<uint32_t>(media_parts_bytes(list_.head.n));
+		media_marker *m = put_marker(70, start, 16 + list + static_cast<uint32_t>(more));
+		m->kind |= MEDIA_PART;
+		put_entry(1, start + 16, 64, 8);
+		std::vector<uint8_t> entry(list);
+		media_parts_encode(entry.data(), &list_);
+		for (uint64_t k = 0; k < list; k++)
+			log_of_thread(&file_, 1)[(start + 32 + k) % LOG] = entry[k];
+		return m;
+	}
+	/* Is the record whole, and the list as it was written? */
+	bool reads(const media_marker *m)
+	{
+		media_parts_list read;
+		const bool list = log_read_parts(&file_, m, &read);
+		unsigned entries = 0;
+		log_walk walk = log_walk_update(&file_, 70);
+		while (log_walk_next(&walk))
+			entries++;
+		EXPECT_TRUE(entries == 1 || !list) << "a list stores nothing, and hides nothing";
+		EXPECT_FALSE(log_walk_next(&walk)) << "it stays stopped";
+		EXPECT_EQ(walk.broken, !list);
+		if (list) {
+			EXPECT_EQ(memcmp(&read, &list_, media_parts_payload(list_.head.n)), 0);
+		}
+		return list;
+	}
+	bool reads_changed(const std::function<void(media_parts_list &)> &change)
+	{
+		const media_parts_list good = list_;
+		change(list_);
+		const bool read = reads(put_part(0));
+		list_ = good;
+		return read;
+	}
+	/* The record with one word of its list changed: word 0 is the entry's. */
+	bool reads_word(unsigned word, uint64_t value)
+	{
+		const media_marker *m = put_part(0);
+		memcpy(log_of_thread(&file_, 1) + 32 + 8 * word, &value, sizeof value);
+		return reads(m);
+	}
+	media_parts_list list_{};
+};
+
+TEST_F(LogViewParts, List_IsReadAtTheRecordsEnd_AlsoIfItWraps)
+{
+	for (uint64_t start = 0; start < LOG; start += 16)
+		ASSERT_TRUE(reads(put_part(start))) << start;
+	list_.head = {99, 2, 1};
+	EXPECT_TRUE(reads(put_part(0)));
+	super_.more.group_members = 256;
+	list_.head = {99, 16, 2};
+	for (uint32_t k = 0; k < 16; k++)
+		list_.part[k] = {70, k, 0};
+	EXPECT_TRUE(reads(put_part(LOG - 64)));
+}
+
+TEST_F(LogViewParts, List_IsRefused_IfAFieldMakesNoSense)
+{
+	EXPECT_FALSE(reads_changed([](auto &l) { l.head.mine = 0; })) << "another member's";
+	EXPECT_FALSE(reads_changed([](auto &l) { l.head.mine = 3; }));
+	EXPECT_FALSE(reads_changed([](auto &l) { l.head.mine = UINT32_MAX; }));
+	EXPECT_FALSE(reads_changed([](auto &l) { l.part[1].member = 1; })) << "not this heap's";
+	EXPECT_FALSE(reads_changed([](auto &l) { l.part[1].durts = 71; })) << "another update's";
+	EXPECT_FALSE(reads_changed([](auto &l) { l.part[0].durts = 0; }));
+	EXPECT_FALSE(reads_changed([](auto &l) { l.part[0].durts = UINT64_C(1) << 56; }));
+	EXPECT_FALSE(reads_changed([](auto &l) { l.part[2].gap = 1; }));
+	EXPECT_FALSE(reads_changed([](auto &l) { l.part[0].member = 2; })) << "twice";
+	EXPECT_FALSE(reads_changed([](auto &l) { std::swap(l.part[0], l.part[2]); }));
+	EXPECT_FALSE(reads_changed([](auto &l) { l.part[2].member = 4; })) << "no such member";
+	EXPECT_TRUE(reads_changed([](auto &l) { l.part[2].durts = 9; }));
+}
+
+TEST_F(LogViewParts, List_IsRefused_IfItsLengthMakesNoSense)
+{
+	auto word = [](uint64_t payload) { return media_entry_word(payload, MEDIA_ENTRY_PARTS); };
+	EXPECT_TRUE(reads_word(0, word(64)));
+	for (uint64_t payload : {UINT64_C(0), UINT64_C(16), UINT64_C(32), UINT64_C(48),
+	             UINT64_C(63), UINT64_C(65), UINT64_C(80), UINT64_C(272), UINT64_C(288),
+	             uint64_t(LOG), (UINT64_C(1) << 48) - 16, (UINT64_C(1) << 48) - 1})
+		EXPECT_FALSE(reads_word(0, word(payload))) << payload;
+	for (uint64_t n : {0u, 1u, 2u, 4u, 16u, 17u, 0xffffffffu})
+		EXPECT_FALSE(reads_word(2, UINT64_C(1) << 32 | n)) << n;
+	EXPECT_FALSE(reads_word(0, media_entry_word(64, 8))) << "an entry, and no list";
+}
+
+TEST_F(LogViewParts, List_IsTheRecordsEnd_AndOnlyOfAPart)
+{
+	EXPECT_FALSE(reads(put_part(0, 16))) << "more follows";
+	media_marker *m = put_part(0, -16);
+	EXPECT_FALSE(reads(m)) << "cut off";
+	m = put_part(0);
+	m->log_bytes = 16 + 16; /* the head, and one entry */
+	EXPECT_FALSE(reads(m)) << "missing";
+
+	m = put_part(0);
+	m->kind = MEDIA_COMMIT;
+	log_walk walk = log_walk_update(&file_, 70);
+	EXPECT_TRUE(log_walk_next(&walk));
+	EXPECT_FALSE(log_walk_next(&walk));
+	EXPECT_TRUE(walk.broken) << "of an update that is no part";
+
+	m = put_part(0);
+	m->durts = 71; /* as if it lay in that slot */
+	media_parts_list read;
+	EXPECT_FALSE(log_read_parts(&file_, m, &read)) << "the list names another durTS";
+
+	m = put_part(0);
+	super_.more.features = 0;
+	EXPECT_FALSE(reads(m)) << "no member";
+}
+
+TEST_F(LogViewParts, Kind_OfAPart)
+{
+	media_marker *m = put_part(0), read;
+	m->kind |= MEDIA_AFTER_ALL;
+	EXPECT_EQ(log_marker_kind(m), MEDIA_COMMIT);
+	EXPECT_TRUE(log_marker_commits(m));
+	EXPECT_TRUE(log_read_plausible(&file_, 70, &read));
+	EXPECT_TRUE(reads(m));
+	m->kind = MEDIA_ABORT | MEDIA_PART;
+	EXPECT_FALSE(log_read_plausible(&file_, 70, &read));
+	m->kind = MEDIA_COMMIT | MEDIA_PART;
+	super_.version = 1;
+	EXPECT_FALSE(log_read_plausible(&file_, 70, &read)) << "version 1 has none";
+}
+
+TEST_F(LogViewParts, Walk_WithoutAMarker_TakesAListForTheEnd)
+{
+	const media_marker *m = put_part(0);
+	log_record record = log_record_of(&file_, m);
+	record.end += 64; /* no one knows where a lost record ended */
+	log_walk walk = log_walk_record(&file_, &record);
+	EXPECT_TRUE(log_walk_next(&walk));
+	EXPECT_FALSE(log_walk_next(&walk));
+	EXPECT_FALSE(walk.broken);
+	super_.more.features = 0;
+	walk = log_walk_record(&file_, &record);
+	EXPECT_TRUE(log_walk_next(&walk));
+	EXPECT_FALSE(log_walk_next(&walk));
+	EXPECT_TRUE(walk.broken) << "no member";
 }
 
 TEST_F(LogView, Walk_StopsAtAnEntryOrMarkerThatMakesNoSense)

@@ -57,6 +57,7 @@ TEST(Media, Format2_IsFrozen)
 	EXPECT_EQ(offsetof(media_head, clear), 8u);
 	EXPECT_EQ(offsetof(media_head, check), 12u);
 	EXPECT_EQ(offsetof(media_super, forget), 896u);
+	EXPECT_EQ(offsetof(control, parts_below), 3712u);
 	media_super s{};
 	s.log_bytes = 4096;
 	s.ring_slots = 64;
@@ -121,6 +122,67 @@ TEST(Media, Format2_SizeAndHoles_AreFrozen)
 	s.more.features = MEDIA_GROWS;
 	EXPECT_EQ(media_logs(&s, &s), 8u);
 	EXPECT_EQ(media_heap_bytes(&s, &s), 128u << 20);
+}
+
+TEST(Media, Format2_Parts_AreFrozen)
+{
+	EXPECT_EQ(MEDIA_PART, 0x200u);
+	EXPECT_EQ(media_parts_bytes(2), 64u);
+	EXPECT_EQ(media_parts_bytes(3), 80u);
+	EXPECT_EQ(media_parts_bytes(16), 288u);
+	media_parts_list list{};
+	list.head = {UINT64_C(0x1122334455667788), 2, 1};
+	list.part[0] = {70, 3, 0};
+	list.part[1] = {90, 5, 0};
+	uint64_t words[8];
+	memset(words, 0xff, sizeof words);
+	media_parts_encode(reinterpret_cast<uint8_t *>(words), &list);
+	const uint64_t expected[8] = {UINT64_C(0xfffd000000000030), UINT64_C(0x1122334455667788),
+	        UINT64_C(0x100000002), 70, 3, 90, 5, 0};
+	for (unsigned k = 0; k < 8; k++)
+		EXPECT_EQ(words[k], expected[k]) << k;
+}
+
+TEST(Media, Format2_GroupPage_IsFrozen)
+{
+	EXPECT_EQ(MEDIA_MEMBER, 8u);
+	EXPECT_EQ(MEDIA_GROUP_OFFSET, 5120u);
+	EXPECT_EQ(offsetof(media_group, opened), 0u);
+	EXPECT_EQ(offsetof(media_group, free_below), 8u);
+	EXPECT_EQ(offsetof(media_group, seen), 1024u);
+	EXPECT_EQ(MEDIA_DECISIONS_OFFSET, 8192u);
+	EXPECT_EQ(offsetof(media_decision, number), 0u);
+	EXPECT_EQ(offsetof(media_decision, from), 8u);
+	EXPECT_EQ(offsetof(media_decision, checksum), 16u);
+	EXPECT_EQ(offsetof(media_decision, to), 24u);
+	EXPECT_EQ(sizeof(media_decision), 32u);
+	media_super s{};
+	s.version = 2;
+	s.checksum = 0x1234;
+	s.ring_slots = 64;
+	EXPECT_EQ(media_decision_bytes(&s), 64u);
+	EXPECT_EQ(media_decisions(&s), 16u);
+	s.ring_slots = 65536;
+	EXPECT_EQ(media_decision_bytes(&s), 8256u);
+	EXPECT_EQ(media_decisions(&s), 6u);
+	s.ring_slots = 262144;
+	EXPECT_EQ(media_decisions(&s), 1u);
+	EXPECT_TRUE(media_may_join(&s));
+	s.ring_slots *= 2;
+	EXPECT_FALSE(media_may_join(&s)) << "no room for a decision";
+	s.ring_slots = 64;
+	s.version = 1;
+	EXPECT_FALSE(media_may_join(&s));
+	/* Values: a decision that was written before must count. */
+	uint64_t words[5] = {7, 64, 0, media_tail_encode(192), UINT64_C(0x8000000000000001)};
+	auto *decision = reinterpret_cast<media_decision *>(words);
+	decision->checksum = media_decision_checksum(&s, decision);
+	EXPECT_EQ(decision->checksum, UINT64_C(5005038696473399636));
+	uint64_t to = 0;
+	EXPECT_TRUE(media_decision_valid(&s, decision, &to));
+	EXPECT_EQ(to, 192u);
+	words[4] ^= 2;
+	EXPECT_FALSE(media_decision_valid(&s, decision, &to));
 }
 
 /* Where an empty heap that grows has its structures. */
