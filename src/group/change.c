@@ -148,7 +148,8 @@ static void undo(struct fur_group *g, struct newcomer *n, unsigned k, int code)
 		unlink(n->whole);
 	else if (!n->name && n->file.fd < 0)
 		error = heap_open_file(n->whole, HEAP_LOCK_WORKER, &n->file);
-	if (!error && !n->name && media_is_member(&n->file.geometry))
+	/* In the mapping, not in the geometry: a write may have failed after it changed the file. */
+	if (!error && !n->name && media_is_member(n->file.super))
 		error = heap_leave(&n->file);
 	if (!error) {
 		group_forget_member(g, k, GROUP_NONE);
