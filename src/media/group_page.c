@@ -53,19 +53,18 @@ bool media_decision_valid(
 	       decision->checksum == media_decision_checksum(super, decision);
 }
 
-enum media_decided media_decided(const struct media_file *f, uint64_t durts)
+void media_read_decisions(const struct media_file *f, struct media_decided *decided)
 {
+	*decided = (struct media_decided){.slots = f->super->ring_slots};
 	for (unsigned k = 0; k < media_decisions(f->super); k++) {
 		const struct media_decision *d = media_decision_at(f, k);
-		const uint64_t at = durts - d->from;
 		uint64_t to;
-		if (durts < d->from || !media_decision_valid(f->super, d, &to) || durts >= to)
+		if (!media_decision_valid(f->super, d, &to))
 			continue;
-		return at < f->super->ring_slots && (d->kept[at / 64] >> at % 64 & 1)
-		               ? MEDIA_KEPT
-		               : MEDIA_GIVEN_UP;
+		decided->of[decided->n].from = d->from;
+		decided->of[decided->n].to = to;
+		decided->of[decided->n++].kept = d->kept;
 	}
-	return MEDIA_UNDECIDED;
 }
 
 void media_group_text(const struct media_super *super, char text[MEDIA_GROUP_TEXT])

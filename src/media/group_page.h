@@ -78,9 +78,28 @@ uint64_t media_decision_checksum(
 bool media_decision_valid(
         const struct media_super *super, const struct media_decision *decision, uint64_t *to);
 
-/* INV-GU8: what decisions say about a part of this heap below its tail. */
-enum media_decided { MEDIA_UNDECIDED, MEDIA_GIVEN_UP, MEDIA_KEPT };
-enum media_decided media_decided(const struct media_file *f, uint64_t durts);
+/* The decisions that count, as a reader has found them in the page. */
+struct media_decided {
+	unsigned n;
+	uint64_t slots; /* of the ring */
+	struct {
+		uint64_t from, to;
+		const uint64_t *kept;
+	} of[MEDIA_DECISIONS_MOST];
+};
+void media_read_decisions(const struct media_file *f, struct media_decided *decided);
+
+/* INV-GU8: was the part of this durTS, below the heap's tail, kept?  It was unless a decision says
+ * otherwise. */
+static inline bool media_decided_kept(const struct media_decided *decided, uint64_t durts)
+{
+	for (unsigned k = 0; k < decided->n; k++) {
+		const uint64_t at = durts - decided->of[k].from;
+		if (durts >= decided->of[k].from && durts < decided->of[k].to)
+			return at < decided->slots && (decided->of[k].kept[at / 64] >> at % 64 & 1);
+	}
+	return true;
+}
 
 /* A word of the page: what it says, or `otherwise` if it does not decode. */
 static inline uint64_t media_group_word(const uint64_t *word, uint64_t otherwise)

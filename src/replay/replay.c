@@ -54,8 +54,11 @@
 #include "file/heap_file.h"
 #include "media/heap_layout.h"
 #include "replay/apply.h"
+#include "replay/group_notes.h"
 #include "replay/inspect.h"
+#include "replay/join.h"
 #include "replay/preload.h"
+#include "replay/recovery.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -121,32 +124,6 @@ static int make_durable(struct durability *d, uint64_t from, uint64_t to, const 
 
 /* ---------------------------------------------------------------- recovery */
 
-/* At most this many markers are corrected: if whole regions are gone, changing bytes does not
- * help. */
-enum { MENDS_MOST = 64 };
-
-/* The state of one recovery.  Its range is the durTSs [tail, end_of_range); no marker of [end,
- * end_of_range) has been written. */
-struct recovery {
-	struct durability *d;
-	uint64_t tail, end;
-	uint64_t end_of_range; /* media_recovery_end(): updates from here on are given up */
-	uint64_t log_bytes;    /* of the records in it, at most */
-	uint8_t *verdicts;     /* [ring_slots], of tail + k */
-	unsigned threads;
-	struct {
-		uint64_t end, log_bytes;
-	} measured[REPLAY_THREADS_MOST]; /* by each thread */
-	struct replay_result *result;
-	uint64_t began;                        /* in ns */
-	struct inspect_mend mends[MENDS_MOST]; /* made in the mapping */
-	unsigned mended;
-};
-
-/* A verdict that exists only between looking and judging: the marker is valid, but its entries make
- * no sense. */
-enum { FORGED = INSPECT_KEPT + 1 };
-
 /* Find how far markers reach in a share of the range, and how much log they name.  Does not check
  * checksums yet. */
 static void measure_share(void *arg, unsigned n)
@@ -211,7 +188,8 @@ static uint8_t slot_look(const struct durability *d, uint64_t durts)
 {
 	const struct media_file file = durability_file(d);
 	enum inspect_verdict verdict = inspect_look(&file, durts);
-	return verdict == INSPECT_KEPT && apply_check(d, durts) ? FORGED : (uint8_t)verdict;
+	return verdict == INSPECT_KEPT && apply_check(d, durts) ? RECOVERY_FORGED
+	                                                        : (uint8_t)verdict;
 }
 
 static void look_at_share(void *arg, unsigned n)
@@ -263,7 +241,7 @@ static void recovery_mend(struct recovery *w)
 			mend_slot(w, s, &budget);
 }
 
-static void recovery_take_mends_back(struct recovery *w)
+void recovery_take_mends_back(struct recovery *w)
 {
 	const struct media_file file = durability_file(w->d);
 	while (w->mended) {
@@ -295,12 +273,12 @@ static int recovery_refuse_broken(const struct recovery *w, uint64_t broken)
 	        (unsigned long long)broken, threads);
 }
 
-/* Decide about every slot, upwards: an update that depends on a lost one is lost. */
-static int recovery_judge(struct recovery *w)
+int recovery_judge(struct recovery *w)
 {
 	const struct media_file file = durability_file(w->d);
 	uint64_t holes = 0, broken = 0;
 	bool whole = true; /* every slot so far is kept, or an abort */
+	w->result->holes = w->result->dropped = 0;
 	for (uint64_t s = w->tail; s < w->end; s++) {
 		uint8_t *verdict = &w->verdicts[s - w->tail];
 		if (*verdict <= INSPECT_BROKEN) {
@@ -312,11 +290,12 @@ static int recovery_judge(struct recovery *w)
 		holes = 0;
 		if (*verdict == INSPECT_ABORTED)
 			continue;
-		if (!inspect_dependencies_kept(&file, w->tail, s, w->verdicts, whole)) {
+		if (*verdict == INSPECT_DROPPED ||
+		        !inspect_dependencies_kept(&file, w->tail, s, w->verdicts, whole)) {
 			*verdict = INSPECT_DROPPED;
 			whole = false;
 			w->result->dropped++;
-		} else if (*verdict == FORGED) {
+		} else if (*verdict == RECOVERY_FORGED) {
 			return apply_check(w->d, s);
 		}
 	}
@@ -331,7 +310,7 @@ static void damage_refuse_first(void *error, const struct inspect_damage *damage
 
 /* INV-R7.  Later updates may have read from the damaged one without naming it, because it was
  * durable.  So replaying them would leave a state of the heap that never existed. */
-static int recovery_refuse_damage(const struct recovery *w)
+int recovery_refuse_damage(const struct recovery *w)
 {
 	const struct media_file file = durability_file(w->d);
 	int damage = 0,
@@ -357,18 +336,24 @@ static int recovery_apply(struct recovery *w)
 	return error;
 }
 
-/* Steps 1 to 5.  Writes nothing but corrections, and those to the mapping. */
-static int recovery_decide(struct recovery *w)
+void recovery_examine(struct recovery *w)
 {
 	recovery_measure(w);
 	recovery_look(w);
 	recovery_mend(w);
+}
+
+/* Steps 1 to 5.  Writes nothing but corrections, and those to the mapping. */
+static int recovery_decide(struct recovery *w)
+{
+	recovery_examine(w);
 	int error = recovery_judge(w);
 	return error ? error : recovery_refuse_damage(w);
 }
 
-static int recovery_make_durable(struct recovery *w)
+int recovery_make_durable(struct recovery *w)
 {
+	FUR_ASSERT(w->tail <= w->end && w->end <= w->end_of_range);
 	int error = mends_make_durable(w);
 	return error ? error : make_durable(w->d, w->tail, w->end, w->verdicts);
 }
@@ -381,12 +366,10 @@ static int recovery_begin(struct recovery *w)
 		recovery_take_mends_back(w); /* INV-R7: a heap that is refused stays as it was */
 		return error;
 	}
-	FUR_ASSERT(w->tail <= w->end && w->end <= w->end_of_range);
 	return recovery_make_durable(w);
 }
 
-int replay_recover_begin(
-        struct durability *d, struct replay_result *result, struct recovery **recovery)
+int recovery_new(struct durability *d, struct replay_result *result, struct recovery **recovery)
 {
 	const struct media_file file = durability_file(d);
 	const uint64_t tail = ring_tail(d), slots = d->super->ring_slots;
@@ -410,11 +393,20 @@ int replay_recover_begin(
 	        .result = result,
 	        .began = arch_now_ns()};
 	w->end_of_range = media_recovery_end(&file, tail);
-	const int error = recovery_begin(w);
-	if (error)
-		replay_recover_give_up(w);
-	else
-		*recovery = w;
+	*recovery = w;
+	return 0;
+}
+
+int replay_recover_begin(
+        struct durability *d, struct replay_result *result, struct recovery **recovery)
+{
+	int error = recovery_new(d, result, recovery);
+	if (!error)
+		error = recovery_begin(*recovery);
+	if (error && *recovery) {
+		replay_recover_give_up(*recovery);
+		*recovery = NULL;
+	}
 	return error;
 }
 
@@ -528,6 +520,13 @@ int replay_may_recover(const struct durability *d)
 	        "heap has taken its place");
 }
 
+/* A member of a group, by itself. */
+static int unless_closed_alone(struct durability *d, struct replay_result *result, bool recover)
+{
+	const int error = recover ? replay_alone(d, result) : replay_check_closed(d);
+	return error ? error : group_note_opened(d, MEDIA_OPENED_ALONE);
+}
+
 int replay_unless_closed(struct durability *d, struct replay_result *result, bool *recovered)
 {
 	memset(result, 0, sizeof *result);
@@ -535,6 +534,8 @@ int replay_unless_closed(struct durability *d, struct replay_result *result, boo
 	const int error = replay_may_recover(d);
 	if (error)
 		return error;
+	if (media_is_member(d->super))
+		return unless_closed_alone(d, result, *recovered);
 	return *recovered ? replay_recover(d, result) : replay_check_closed(d);
 }
 
@@ -577,6 +578,10 @@ static int read_whole(const struct durability *d, uint64_t durts, struct media_m
 static int read_settled(const struct durability *d, uint64_t durts, struct media_marker *m)
 {
 	int error = read_whole(d, durts, m);
+	/* INV-GU9.  Acquire: pairs with the release with which the program raises it. */
+	if (!error && d->replays_for_worker && (m->kind & MEDIA_PART) &&
+	        durts >= arch_load_acquire(&d->control->parts_below))
+		return FUR_EBUSY;
 	if (error || d->replays_for_worker)
 		return error;
 	/* INV-AS5.  A late update has left nondurable[] already. */
@@ -584,10 +589,16 @@ static int read_settled(const struct durability *d, uint64_t durts, struct media
 	return late || nondurable_has(d, m->thread, durts) ? FUR_EBUSY : 0;
 }
 
+/* What a live replay can replay now. */
+struct settled {
+	uint64_t end, log_bytes; /* below this durTS; and how much log that is */
+	bool parts;              /* of updates over several heaps are among it */
+};
+
 /* Find the first update that may be in flight, or before which `most_bytes` of log lie: everything
- * below *end can be replayed now. */
-static int find_settled_end(struct durability *d, uint64_t tail, uint64_t most_bytes, uint64_t *end,
-        uint64_t *log_bytes)
+ * below `end` can be replayed now. */
+static int find_settled_end(
+        struct durability *d, uint64_t tail, uint64_t most_bytes, struct settled *settled)
 {
 	int error = 0;
 	uint64_t at = tail, most = tail + d->super->ring_slots;
@@ -597,7 +608,8 @@ static int find_settled_end(struct durability *d, uint64_t tail, uint64_t most_b
 		most = ship_acked(d);
 	struct preload preload;
 	preload_begin(&preload, d, PRELOAD_READS, at, true);
-	for (; at < most && *log_bytes < most_bytes; at++) {
+	*settled = (struct settled){.end = tail};
+	for (; at < most && settled->log_bytes < most_bytes; at++) {
 		preload_updates(&preload, at, most);
 		struct media_marker m;
 		error = read_settled(d, at, &m);
@@ -605,13 +617,14 @@ static int find_settled_end(struct durability *d, uint64_t tail, uint64_t most_b
 			error = apply_check(d, at);
 		if (error)
 			break;
-		*log_bytes += m.log_bytes;
+		settled->log_bytes += m.log_bytes;
+		settled->parts |= (m.kind & MEDIA_PART) != 0;
 		preload_step(&preload, at + 1);
 	}
 	preload_end(&preload, at);
 	if (error && error != FUR_EBUSY) /* INV-R3 */
 		return error;
-	*end = at;
+	settled->end = at;
 	/* An update that could not become durable has also left nondurable[], after it set `failed`
 	 * (INV-D5).  The acquires in read_settled() order our look at nondurable[] before this
 	 * load of `failed`.  Without this check, half of such an update could reach the heap
@@ -654,9 +667,10 @@ void replay_copy_grow(struct durability *d)
 		d->copy_bytes = now;
 }
 
-static int apply_live(struct durability *d, uint64_t tail, uint64_t end, uint64_t log_bytes,
+static int apply_live(struct durability *d, uint64_t tail, const struct settled *settled,
         struct replay_result *result)
 {
+	const uint64_t end = settled->end;
 	const struct media_file file = durability_file(d);
 	struct media_trailer *trailer = media_trailer(&file);
 	/* INV-M4.  Everything below `end` is durable, so the claim is true whenever it reaches the
@@ -669,7 +683,7 @@ static int apply_live(struct durability *d, uint64_t tail, uint64_t end, uint64_
 		pm_flush(&d->pm, trailer, sizeof *trailer);
 	}
 	arch_fence_light();
-	unsigned threads = apply_threads(d, log_bytes);
+	unsigned threads = apply_threads(d, settled->log_bytes);
 	struct apply_basket *baskets = apply_baskets(threads);
 	int error = apply_updates(
 	        d, &(struct apply_range){tail, end, d->image, NULL, threads, baskets}, result);
@@ -679,24 +693,31 @@ static int apply_live(struct durability *d, uint64_t tail, uint64_t end, uint64_
 		replay_copy_grow(d);
 	if (!error && d->copy)
 		error = apply_to_copy(d, tail, end);
+	/* Before the tail moves past a part, what it names is seen: store_tail() drains first.
+	 * Otherwise a power failure could leave a heap that has replayed an update, and does not
+	 * know it when another member is older. */
+	if (!error && settled->parts)
+		error = group_note_seen(d, tail, end);
 	return error;
 }
 
 /* Replay until this many bytes of log are replayed, or no more is durable. */
 static int replay_most(struct durability *d, uint64_t most_bytes)
 {
-	uint64_t tail = ring_tail(d), end = tail, log_bytes = 0;
+	const uint64_t tail = ring_tail(d);
+	struct settled settled = {.end = tail};
 	struct replay_result result = {0};
 	/* A full ring of late updates would otherwise wait for the next flush. */
 	int error = !d->replays_for_worker && async_pending(d) ? async_try_flush(d) : 0;
 	if (!error)
-		error = find_settled_end(d, tail, most_bytes, &end, &log_bytes);
+		error = find_settled_end(d, tail, most_bytes, &settled);
+	const uint64_t end = settled.end;
 	FUR_ASSERT(tail <= end && end - tail <= d->super->ring_slots);
 	FUR_PROBE2(replay__begin, tail, end);
 	if (!error && d->replays_for_worker && end > tail)
 		error = make_durable(d, tail, end, NULL);
 	if (!error && end > tail)
-		error = apply_live(d, tail, end, log_bytes, &result);
+		error = apply_live(d, tail, &settled, &result);
 	if (!error && end > tail)
 		error = store_tail(d, end);
 	if (!error && end > tail)
