@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "group/group.h"
 #include "group/group_file.h"
+#include "replay/join.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,21 +165,39 @@ static int begin_all(struct fur_group *g, struct opening *o)
 	return error;
 }
 
-int group_recover(struct fur_heap *heap, struct replay_result *replayed)
+static struct join_member join_member_of(struct fur_heap *heap)
 {
-	return replay_unless_closed(&heap->durability, replayed, &heap->info.recovered);
+	struct durability *d = &heap->durability;
+	heap->info.recovered = d->words->state != MEDIA_CLOSED;
+	return (struct join_member){
+	        .d = d, .member = d->super->more.group_member, .recover = heap->info.recovered};
 }
 
-/* Together, so that an update over several members survives in all, or in none. */
+int group_recover(struct fur_heap *heap, struct replay_result *replayed)
+{
+	struct join_member m = join_member_of(heap);
+	const int error = replay_join(&m, 1, NULL, 0);
+	*replayed = m.result;
+	return error;
+}
+
+/* Together, so that an update over several members survives in all, or in none (INV-GU5). */
 static int recover_all(struct fur_group *g, struct opening *o)
 {
-	int error = 0;
-	for (unsigned k = 0; !error && k < g->limit; k++) {
-		struct fur_heap *heap = g->members[k].heap;
-		if (heap)
-			error = replay_unless_closed(
-			        &heap->durability, &o->replayed[k], &heap->info.recovered);
-	}
+	uint32_t missing[FUR_GROUP_MOST_MEMBERS];
+	unsigned n = 0, n_missing = 0;
+	struct join_member *all = calloc(g->most, sizeof *all);
+	if (!all)
+		return fur_fail(FUR_ENOMEM, "no memory to open a group: free some memory");
+	for (unsigned k = 0; k < g->limit; k++)
+		if (g->members[k].heap)
+			all[n++] = join_member_of(g->members[k].heap);
+		else if (g->members[k].path)
+			missing[n_missing++] = k;
+	const int error = n ? replay_join(all, n, missing, n_missing) : 0;
+	for (unsigned k = 0; k < n; k++)
+		o->replayed[all[k].member] = all[k].result;
+	free(all);
 	return error;
 }
 
