@@ -150,3 +150,21 @@ int text_file_replace(const char *path, const char *text, size_t bytes, int *fd)
 {
 	return write_file(path, text, bytes, fd, true);
 }
+
+int text_file_directory(const char *path)
+{
+	if (mkdir(path, 0700)) {
+		struct stat st;
+		const int error = errno;
+		return error == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)
+		               ? 0
+		               : fail_system(remedy_code(error), CALL_CREATE, error, NULL,
+		                         "cannot make the directory");
+	}
+	const int fd = system_open(path, O_RDONLY | O_DIRECTORY, 0);
+	if (fd < 0)
+		return fail_system(FUR_ESYS, CALL_OPEN, errno, NULL, "cannot open the directory");
+	const int error = file_sync_name(fd, path, NULL);
+	close(fd);
+	return error;
+}

@@ -23,4 +23,7 @@ FUR_MUST_USE int text_file_read(int fd, size_t most, char **text, size_t *bytes)
 FUR_MUST_USE int text_file_make(const char *path, const char *text, size_t bytes, int *fd);
 FUR_MUST_USE int text_file_replace(const char *path, const char *text, size_t bytes, int *fd);
 
+/* Make a directory, durably, if there is none.   Errors: FUR_ENOSPC, FUR_ESYS. */
+FUR_MUST_USE int text_file_directory(const char *path);
+
 #endif /* FUR_TEXT_FILE_H */

@@ -188,6 +188,73 @@ TEST_F(Group, SixtyFourMembers)
 	ASSERT_EQ(fur_group_unregister(self), 0);
 }
 
+/* ------------------------------------------------------------------ not closed */
+
+TEST_F(Group, ThatWasNotClosed_IsRecovered)
+{
+	create(3);
+	close();
+	run_in_child([&] {
+		open();
+		for (unsigned k = 0; k < 3; k++)
+			put(k, 20 + k);
+		_exit(0);
+	});
+	{
+		/* One of them alone: no update needs another. */
+		fur::Heap alone = fur::Heap::open(heap_name(1), small_options());
+		EXPECT_EQ(get(alone), 21u);
+	}
+	open();
+	for (unsigned k = 0; k < 3; k++) {
+		EXPECT_EQ(get(k), 20 + k);
+		fur_info info;
+		info.size = sizeof info;
+		ASSERT_EQ(fur_get_info(fur_group_heap(group_, k), &info), 0);
+		EXPECT_EQ(info.recovered, k != 1);
+	}
+}
+
+/* The two that are there are opened, and the group is whole again. */
+TEST_F(Group, ThatWasNotClosed_OpensWithoutAMember)
+{
+	create(3);
+	close();
+	run_in_child([&] {
+		open();
+		for (unsigned k = 0; k < 3; k++)
+			put(k, 20 + k);
+		_exit(0);
+	});
+	std::filesystem::rename(heap_name(1), in_dir("away"));
+	EXPECT_EQ(try_open(), FUR_ENOENT);
+	open(true);
+	EXPECT_EQ(get(0u), 20u);
+	put(2, 30);
+	close();
+	std::filesystem::rename(in_dir("away"), heap_name(1));
+	open();
+	EXPECT_EQ(get(1), 21u);
+	EXPECT_EQ(get(2), 30u);
+}
+
+TEST_F(Group, AMissingMemberIsRemoved)
+{
+	create(3);
+	put(1, 4);
+	close();
+	std::filesystem::rename(heap_name(1), in_dir("away"));
+	open(true);
+	ASSERT_EQ(fur_group_remove(group_, 1), 0) << fur_errormsg();
+	close();
+	open();
+	EXPECT_EQ(fur_group_heap(group_, 1), nullptr);
+	unsigned member;
+	ASSERT_EQ(fur_group_add(group_, in_dir("away").c_str(), nullptr, &member), 0)
+	        << fur_errormsg();
+	EXPECT_EQ(get(member), 4u);
+}
+
 /* ------------------------------------------------------------------ joining */
 
 TEST_F(Group, AnOldHeapJoins_AndKeepsWhatItHas)
