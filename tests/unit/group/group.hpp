@@ -5,9 +5,7 @@
 #ifndef GROUP_HPP
 #define GROUP_HPP
 
-#include "../fixture.hpp"
-
-#include <fur_group.h>
+#include "group_dir.hpp"
 
 #include <array>
 #include <functional>
@@ -38,16 +36,17 @@ inline int group_read(fur_group_thread *t, std::vector<unsigned> members, ReadBo
 enum { HEAPS = 3, WORDS = 64 };
 
 /* A group of HEAPS heaps with WORDS words each, all zero. */
-class Group : public HeapFile
+class Group : public GroupDir
 {
 protected:
-	explicit Group(const fur::Options &o = small_options())
+	explicit Group(const fur::Options &o = small_options()) : options_(o)
 	{
-		options_ = o;
-		group_ = make();
+		create();
 		for (unsigned k = 0; k < HEAPS; k++) {
-			fur::Options with = o;
-			EXPECT_EQ(add(k, with), 0) << fur_errormsg();
+			unsigned member = HEAPS;
+			EXPECT_EQ(fur_group_add(group_, heap_name(k).c_str(), &o, &member), 0)
+			        << fur_errormsg();
+			EXPECT_EQ(member, k);
 		}
 		EXPECT_EQ(fur_group_register(group_, &self_), 0);
 		for (unsigned k = 0; k < HEAPS; k++)
@@ -56,29 +55,25 @@ protected:
 	}
 	~Group() override
 	{
-		if (group_)
-			close();
-		for (unsigned k = 0; k < HEAPS; k++)
-			unlink(file(k).c_str());
-		unlink((path_ + ".group").c_str());
+		leave();
 	}
 
-	std::string file(unsigned k) const
+	void leave()
 	{
-		return path_ + "-" + std::to_string(k);
-	}
-	void close()
-	{
-		if (self_)
+		if (self_) {
 			EXPECT_EQ(fur_group_unregister(self_), 0) << fur_errormsg();
+		}
 		self_ = nullptr;
-		EXPECT_EQ(fur_group_close(group_), 0) << fur_errormsg();
-		group_ = nullptr;
 	}
-	void open()
+	/* Close and open it. */
+	void reopen()
 	{
-		ASSERT_EQ(fur_group_open((path_ + ".group").c_str(), nullptr, &group_), 0)
-		        << fur_errormsg();
+		fur_group_options o = {};
+		o.size = sizeof o;
+		o.heap = &options_;
+		leave();
+		close();
+		ASSERT_EQ(fur_group_open(group_path().c_str(), &o, &group_), 0) << fur_errormsg();
 		ASSERT_EQ(fur_group_register(group_, &self_), 0);
 	}
 	fur_heap *heap(unsigned k) const
@@ -112,24 +107,8 @@ protected:
 		});
 	}
 
-	fur_group *make()
-	{
-		fur_group *g = nullptr;
-		EXPECT_EQ(fur_group_create((path_ + ".group").c_str(), nullptr, &g), 0)
-		        << fur_errormsg();
-		return g;
-	}
-	int add(unsigned k, const fur::Options &o)
-	{
-		unsigned member = 99;
-		const int error = fur_group_add(group_, file(k).c_str(), &o, &member);
-		EXPECT_EQ(member, k);
-		return error;
-	}
-
 	fur::Options options_;
 	uint64_t *words_[HEAPS] = {};
-	fur_group *group_ = nullptr;
 	fur_group_thread *self_ = nullptr;
 };
 

@@ -52,8 +52,7 @@ TEST_F(GroupRun, Update_IsInAllHeaps_AndSurvivesAReopen)
 	}
 	const uint64_t before[] = {value(0), value(1), value(2)};
 	EXPECT_NE(before[0], 0u);
-	close();
-	open();
+	reopen();
 	for (unsigned k = 0; k < HEAPS; k++)
 		EXPECT_EQ(value(k), before[k]);
 	EXPECT_EQ(transfer(0, 1, 5), 0);
@@ -564,8 +563,7 @@ TEST_P(GroupCrowd, TheSumOfAllHeaps_IsConstant_ForEverybody)
 		for (unsigned w = 0; w < 4; w++)
 			all += value(k, w);
 	EXPECT_EQ(all, 0u);
-	close();
-	open();
+	reopen();
 	for (unsigned k = 0; k < HEAPS; k++)
 		for (unsigned w = 0; w < 4; w++)
 			all += value(k, w);
