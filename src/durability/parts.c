@@ -55,8 +55,7 @@ void parts_tell_settled(struct durability *d)
 }
 
 /* Append the names to the open record.  This entry may wrap around the end of the log. */
-static void put_names(
-        struct redo_log *log, struct durability *d, const struct media_parts *names)
+static void put_names(struct redo_log *log, struct durability *d, const struct media_parts *names)
 {
 	uint8_t entry[MEDIA_ENTRY_ALIGN + sizeof *names];
 	const uint64_t bytes = media_parts_bytes(names->n);
@@ -162,9 +161,9 @@ static int settle_all(const struct commit_part *parts, unsigned n)
 			if (p->c->after_all || (p->c->dset.n && async_pending(p->d)))
 				error = async_wait(p->d, p->c->durts);
 			if (!error && arch_load(&p->d->failed))
-				error = durability_say_failed(
-				        p->d, "an update that this one has read from could not be "
-				              "made durable");
+				error = durability_say_failed(p->d,
+				        "an update that this one has read from could not be "
+				        "made durable");
 		}
 	return error;
 }

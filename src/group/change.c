@@ -158,7 +158,7 @@ static void undo(struct fur_group *g, struct newcomer *n, unsigned k, int code)
 	fur_fail(code, "%s", cause);
 }
 
-static void publish(struct fur_group *g, unsigned k, struct fur_heap *heap, unsigned *member)
+static void show_member(struct fur_group *g, unsigned k, struct fur_heap *heap, unsigned *member)
 {
 	heap->group = g;
 	pthread_mutex_lock(&g->mutex);
@@ -191,7 +191,7 @@ static int add(
 			undo(g, &n, k, error);
 	}
 	if (!error && heap)
-		publish(g, k, heap, member);
+		show_member(g, k, heap, member);
 	if (n.file.fd >= 0)
 		heap_close_file(&n.file);
 	free(n.whole);

@@ -18,6 +18,18 @@ void group_gate_wait(struct fur_group_thread *t)
 	} while (arch_load(&g->gate_shut));
 }
 
+/* Who registers later finds the gate shut. */
+static bool any_inside(struct fur_group *g)
+{
+	bool inside = false;
+	pthread_mutex_lock(&g->mutex);
+	for (struct fur_group_thread *t = g->threads; t && !inside; t = t->next)
+		/* Acquire: what the update has settled is seen by who has shut the gate. */
+		inside = arch_load_acquire(&t->inside);
+	pthread_mutex_unlock(&g->mutex);
+	return inside;
+}
+
 int group_gate_shut(struct fur_group *g)
 {
 	/* INV-GM3.  A full fence orders the store before the loads of `inside`: else this thread
@@ -29,15 +41,9 @@ int group_gate_shut(struct fur_group *g)
 		        "the system refuses membarrier(2), which it has granted before: close the "
 		        "group, and copy its files");
 	}
-	/* Who registers later finds the gate shut. */
-	pthread_mutex_lock(&g->mutex);
-	for (struct fur_group_thread *t = g->threads; t; t = t->next) {
-		struct arch_backoff backoff = {0};
-		/* Acquire: what the update has settled is seen by who has shut the gate. */
-		while (arch_load_acquire(&t->inside))
-			arch_backoff(&backoff);
-	}
-	pthread_mutex_unlock(&g->mutex);
+	struct arch_backoff backoff = {0};
+	while (any_inside(g))
+		arch_backoff(&backoff);
 	return 0;
 }
 

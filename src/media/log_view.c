@@ -96,8 +96,8 @@ void log_walk_end(struct log_walk *w)
 		w->left.from = w->left.end;
 }
 
-bool log_read_parts(const struct media_file *f, const struct media_marker *marker,
-        struct media_parts *list)
+bool log_read_parts(
+        const struct media_file *f, const struct media_marker *marker, struct media_parts *list)
 {
 	struct log_record left = log_record_of(f, marker);
 	struct log_entry entry;

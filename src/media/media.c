@@ -29,7 +29,8 @@ void media_parts_encode(uint8_t *at, const struct media_parts *parts)
 	words[0] = media_entry_word(parts->n | (uint64_t)parts->mine << 8, MEDIA_ENTRY_PARTS);
 	words[1] = parts->id;
 	for (uint32_t k = 0; k < parts->n; k++)
-		words[2 + k] = (uint64_t)parts->part[k].member << MEDIA_PART_DURTS_BITS | parts->part[k].durts;
+		words[2 + k] = (uint64_t)parts->part[k].member << MEDIA_PART_DURTS_BITS |
+		               parts->part[k].durts;
 	words[2 + parts->n] = 0;
 	memcpy(at, words, media_parts_bytes(parts->n));
 }

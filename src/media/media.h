@@ -310,7 +310,7 @@ struct media_part {
 struct media_parts {
 	uint64_t id; /* of the update, unique in its group: one with another id is another one's */
 	uint32_t n;
-	uint32_t mine; /* which of the parts is in this heap */
+	uint32_t mine;                            /* which of the parts is in this heap */
 	struct media_part part[MEDIA_PARTS_MOST]; /* [n] */
 };
 

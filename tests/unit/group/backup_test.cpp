@@ -193,7 +193,7 @@ TEST_F(GroupBackup, AShutGate_HasNoThreadInside)
 		const unsigned before = entered;
 		while (entered == before)
 			std::this_thread::yield();
-		group_gate_shut(group_);
+		ASSERT_EQ(group_gate_shut(group_), 0);
 		const unsigned now = entered;
 		EXPECT_EQ(inside, 0u);
 		std::this_thread::yield();

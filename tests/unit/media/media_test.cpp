@@ -127,19 +127,22 @@ TEST(Media, Format2_SizeAndHoles_AreFrozen)
 TEST(Media, Format2_Parts_AreFrozen)
 {
 	EXPECT_EQ(MEDIA_PART, 0x200u);
-	EXPECT_EQ(media_parts_bytes(2), 64u);
-	EXPECT_EQ(media_parts_bytes(3), 80u);
-	EXPECT_EQ(media_parts_bytes(16), 288u);
-	media_parts_list list{};
-	list.head = {UINT64_C(0x1122334455667788), 2, 1};
+	EXPECT_EQ(media_parts_bytes(2), 32u);
+	EXPECT_EQ(media_parts_bytes(3), 48u);
+	EXPECT_EQ(media_parts_bytes(16), 144u);
+	media_parts list{};
+	list.id = UINT64_C(0x1122334455667788);
+	list.n = 3;
+	list.mine = 1;
 	list.part[0] = {70, 3, 0};
 	list.part[1] = {90, 5, 0};
-	uint64_t words[8];
+	list.part[2] = {(UINT64_C(1) << 56) - 1, 255, 0};
+	uint64_t words[6];
 	memset(words, 0xff, sizeof words);
 	media_parts_encode(reinterpret_cast<uint8_t *>(words), &list);
-	const uint64_t expected[8] = {UINT64_C(0xfffd000000000030), UINT64_C(0x1122334455667788),
-	        UINT64_C(0x100000002), 70, 3, 90, 5, 0};
-	for (unsigned k = 0; k < 8; k++)
+	const uint64_t expected[6] = {UINT64_C(0xfffd000000000103), UINT64_C(0x1122334455667788),
+	        UINT64_C(0x0300000000000046), UINT64_C(0x050000000000005a), UINT64_MAX, 0};
+	for (unsigned k = 0; k < 6; k++)
 		EXPECT_EQ(words[k], expected[k]) << k;
 }
 

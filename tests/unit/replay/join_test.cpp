@@ -266,21 +266,21 @@ protected:
 		medium.armed = false;
 		medium.files.clear();
 	}
-	media_parts_list list_of(uint64_t id, const Parts &parts, uint32_t mine) const
+	media_parts list_of(uint64_t id, const Parts &parts, uint32_t mine) const
 	{
-		media_parts_list list{};
-		list.head.id = id;
+		media_parts list{};
+		list.id = id;
 		for (auto [member, k] : parts) {
 			if (member == mine)
-				list.head.mine = list.head.n;
-			list.part[list.head.n++] = {
+				list.mine = list.n;
+			list.part[list.n++] = {
 			        member < m_.size() ? m_[member]->durts(k) : 1000 + k, member, 0};
 		}
 		return list;
 	}
-	static std::vector<uint8_t> encoded(const media_parts_list &list)
+	static std::vector<uint8_t> encoded(const media_parts &list)
 	{
-		std::vector<uint8_t> entry(media_parts_bytes(list.head.n));
+		std::vector<uint8_t> entry(media_parts_bytes(list.n));
 		media_parts_encode(entry.data(), &list);
 		return entry;
 	}
@@ -455,23 +455,27 @@ TEST_F(Join, ForgedLists_AreRefused)
 {
 	const Parts parts = {{0, 1}, {1, 0}};
 	put(1, 7, parts);
-	auto forge = [&](const std::function<void(media_parts_list &)> &change) {
-		media_parts_list list = list_of(7, parts, 0);
+	auto forge = [&](const std::function<void(media_parts &)> &change) {
+		media_parts list = list_of(7, parts, 0);
 		change(list);
 		std::vector<uint8_t> entry(media_parts_bytes(2));
-		const uint64_t word = media_entry_word(media_parts_payload(2), MEDIA_ENTRY_PARTS);
-		memcpy(entry.data(), &word, 8);
-		memcpy(entry.data() + 8, &list, media_parts_payload(2));
+		uint64_t words[] = {
+		        media_entry_word(list.n | uint64_t(list.mine) << 8, MEDIA_ENTRY_PARTS),
+		        list.id, 0, 0};
+		for (unsigned k = 0; k < 2; k++)
+			words[2 + k] = uint64_t(list.part[k].member) << 56 | list.part[k].durts;
+		ASSERT_EQ(entry.size(), sizeof words);
+		memcpy(entry.data(), words, sizeof words);
 		m_[0]->at_ = {};
 		m_[0]->put(1, {}, MEDIA_COMMIT, entry);
 		expect_join_refused(FUR_ECORRUPT, {"update " + text(0, 1), m_[0]->path_});
 		m_[0]->wipe(1);
 	};
-	forge([](auto &l) { l.head.n = 1; });
-	forge([](auto &l) { l.head.n = 17; });
-	forge([](auto &l) { l.head.n = UINT32_MAX; });
-	forge([](auto &l) { l.head.mine = 1; });
-	forge([](auto &l) { l.head.mine = 2; });
+	forge([](auto &l) { l.n = 1; });
+	forge([](auto &l) { l.n = 17; });
+	forge([](auto &l) { l.n = UINT32_MAX; });
+	forge([](auto &l) { l.mine = 1; });
+	forge([](auto &l) { l.mine = 2; });
 	forge([](auto &l) { std::swap(l.part[0], l.part[1]); });
 	forge([](auto &l) { l.part[1].member = 0; });
 	forge([](auto &l) { l.part[1].member = 8; });
@@ -643,7 +647,7 @@ protected:
 	/* Is a part kept that names this durTS of member 1? */
 	bool keeps(uint64_t durts)
 	{
-		media_parts_list list = list_of(7, {{0, 1}, {1, 0}}, 0);
+		media_parts list = list_of(7, {{0, 1}, {1, 0}}, 0);
 		list.part[1].durts = durts;
 		m_[0]->put(1, {}, MEDIA_COMMIT, encoded(list));
 		EXPECT_EQ(join(), 0) << fur_errormsg();
