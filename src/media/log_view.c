@@ -53,7 +53,7 @@ static bool read_list(const struct media_file *f, const struct log_record *left,
 	memcpy(list, left->log + r.place[0], r.bytes[0]);
 	memcpy((uint8_t *)list + r.bytes[0], left->log + r.place[1], r.bytes[1]);
 	__atomic_signal_fence(__ATOMIC_ACQUIRE); /* as in log_read_marker() */
-	if (list->head.n > MEDIA_PARTS_MOST || payload != media_parts_payload(list->head.n))
+	if (payload != media_parts_payload(list->head.n))
 		return false;
 	*bytes = media_parts_bytes(list->head.n);
 	return *bytes <= left->end - left->from;
