@@ -129,9 +129,8 @@ argp CommandLine::for_argp()
 	int place = 0; /* without one, argp sorts the options */
 	words_.clear(), rows_.clear();
 	for (const Option &a : arguments_) {
-		words_ += (words_.empty() ? "" : " ") + a.name;
-		if (std::holds_alternative<std::vector<std::string> *>(a.variable))
-			words_ += "...";
+		const bool all = std::holds_alternative<std::vector<std::string> *>(a.variable);
+		words_ += (words_.empty() ? "" : " ") + (all ? "[" + a.name + "...]" : a.name);
 		rows_.push_back({a.name.c_str(), 0, nullptr, OPTION_DOC, a.help.c_str(), ++place});
 	}
 	for (Option &o : options) {
