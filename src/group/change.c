@@ -32,8 +32,7 @@ struct newcomer {
 	bool named;
 };
 
-/* Relative to the group's file, if the heap lies in its directory or below. */
-static const char *relative(const struct fur_group *g, const char *whole)
+const char *group_relative_path(const struct fur_group *g, const char *whole)
 {
 	const size_t directory = (size_t)(strrchr(g->path, '/') + 1 - g->path);
 	return strncmp(g->path, whole, directory) == 0 ? whole + directory : whole;
@@ -48,17 +47,28 @@ static uint64_t find_heap(const struct fur_group *g, const uint8_t uuid[16])
 	return k;
 }
 
+/* Before the lock, which an open member has. */
+static int check_new(const struct fur_group *g, const char *path)
+{
+	struct heap_file file;
+	int error = heap_open_file(path, HEAP_LOCK_NONE, &file);
+	if (error)
+		return error;
+	const uint64_t k = find_heap(g, file.geometry.uuid);
+	if (k < g->limit)
+		error = fur_fail(FUR_EGROUP,
+		        "the heap is member %u of the group already, or a copy of that one: add "
+		        "another heap",
+		        (unsigned)k);
+	heap_close_file(&file);
+	return error;
+}
+
 /* A heap that is in no group, or has left this one: a crash may have come before its superblock
  * said so. */
 static int check_group(const struct fur_group *g, struct heap_file *file)
 {
 	const struct media_super *s = &file->geometry;
-	const uint64_t k = find_heap(g, s->uuid);
-	if (k < g->limit)
-		return fur_fail(FUR_EGROUP,
-		        "the heap is member %u of the group already, or a copy of that one: add "
-		        "another heap",
-		        (unsigned)k);
 	if (!media_is_member(s))
 		return 0;
 	if (memcmp(s->more.group, g->id, sizeof g->id) == 0 && s->more.group_member < g->limit &&
@@ -74,7 +84,9 @@ static int open_old(const struct fur_group *g, const char *path, struct newcomer
 	n->whole = realpath(path, NULL);
 	if (!n->whole)
 		return heap_open_failed(errno);
-	int error = heap_open_file(n->whole, HEAP_LOCK_WORKER, &n->file);
+	int error = check_new(g, n->whole);
+	if (!error)
+		error = heap_open_file(n->whole, HEAP_LOCK_WORKER, &n->file);
 	if (error)
 		return error;
 	/* INV-F1: first what does not change the file. */
@@ -148,7 +160,7 @@ static void undo(struct fur_group *g, struct newcomer *n, unsigned k, int code)
 		unlink(n->whole);
 	else if (!n->name && n->file.fd < 0)
 		error = heap_open_file(n->whole, HEAP_LOCK_WORKER, &n->file);
-	/* In the mapping, not in the geometry: a write may have failed after it changed the file. */
+	/* In the mapping, not the geometry: a write may have failed after it changed the file. */
 	if (!error && !n->name && media_is_member(n->file.super))
 		error = heap_leave(&n->file);
 	if (!error) {
@@ -183,7 +195,7 @@ static int add(
 	if (!error)
 		error = create ? make_new(path, &o, &n) : open_old(g, path, &n);
 	if (!error) {
-		n.path = relative(g, n.whole);
+		n.path = group_relative_path(g, n.whole);
 		error = announce(g, &n, k);
 		if (!error)
 			error = complete(g, &n, create ? &o : &g->options, k, &heap);

@@ -121,6 +121,10 @@ void group_roll_back(struct fur_group_thread *t);
  * Errors: FUR_EINVAL, FUR_ENOMEM, FUR_ESYS. */
 FUR_MUST_USE int group_whole_path(const char *path, char **whole);
 
+/* The end of the path, relative to the group's file, if the heap lies in its directory or below;
+ * else all of it.  Both are whole paths. */
+const char *group_relative_path(const struct fur_group *g, const char *whole);
+
 /* heap_in_use(); or is a thread registered with the heap? */
 bool group_member_is_used(struct fur_heap *heap);
 
