@@ -325,20 +325,14 @@ TEST_F(LogViewParts, List_HasTwoToSixteenParts)
 {
 	super_.more.group_members = 256;
 	for (uint32_t n : {1u, 2u, 16u, 17u}) {
-		struct {
-			media_parts head;
-			media_part part[17];
-		} list{};
-		list.head = {99, n, 0};
-		for (uint32_t k = 0; k < n; k++)
-			list.part[k] = {70, 2 + k, 0};
+		uint64_t words[2 + 17] = {media_entry_word(n, MEDIA_ENTRY_PARTS), 99};
+		for (uint64_t k = 0; k < n; k++)
+			words[2 + k] = (2 + k) << 56 | 70;
 		media_marker *m =
 		        put_marker(70, 0, 16 + static_cast<uint32_t>(media_parts_bytes(n)));
 		m->kind |= MEDIA_PART;
 		put_entry(1, 16, 64, 8);
-		const uint64_t word = media_entry_word(media_parts_payload(n), MEDIA_ENTRY_PARTS);
-		memcpy(log_of_thread(&file_, 1) + 32, &word, sizeof word);
-		memcpy(log_of_thread(&file_, 1) + 40, &list, media_parts_payload(n));
+		memcpy(log_of_thread(&file_, 1) + 32, words, (2 + n) * sizeof words[0]);
 		media_parts_list read;
 		EXPECT_EQ(log_read_parts(&file_, m, &read), n == 2 || n == 16) << n;
 	}
