@@ -333,7 +333,7 @@ TEST_F(LogViewParts, List_HasTwoToSixteenParts)
 		m->kind |= MEDIA_PART;
 		put_entry(1, 16, 64, 8);
 		memcpy(log_of_thread(&file_, 1) + 32, words, (2 + n) * sizeof words[0]);
-		media_parts_list read;
+		media_parts read;
 		EXPECT_EQ(log_read_parts(&file_, m, &read), n == 2 || n == 16) << n;
 	}
 }
