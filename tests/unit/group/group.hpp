@@ -8,6 +8,7 @@
 #include "group_dir.hpp"
 
 #include <array>
+#include <fur/group.hpp>
 #include <functional>
 #include <internals.hpp>
 #include <memory>

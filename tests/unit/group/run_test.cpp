@@ -449,6 +449,60 @@ TEST_F(GroupRun, LongReaderOfOneHeap_LetsUpdatesOfTheOtherGoOn)
 	EXPECT_EQ(value(0, 9), 50u);
 }
 
+/* ----------------------------------------------------------------------- C++ */
+
+TEST_F(GroupRun, Cpp_ReturnsWhatTheBodyReturns_AndRollsBackWhatItThrows)
+{
+	EXPECT_EQ(fur::update(self_, fur::rerun, {1, 0},
+	                  [&](const fur::GroupUpdate &tx) {
+		                  for (unsigned k = 0; k < 2; k++)
+			                  fur_store(tx[k], word(k), uint64_t(k + 3));
+		                  EXPECT_EQ(tx[2], nullptr);
+		                  return fur_load(tx[0], word(0));
+	                  }),
+	        3u);
+	EXPECT_THROW(fur::update(self_, fur::rerun, {0, 1},
+	                     [&](const fur::GroupUpdate &tx) {
+		                     fur_store(tx[0], word(0), uint64_t(9));
+		                     throw std::out_of_range("no");
+	                     }),
+	        std::out_of_range);
+	EXPECT_EQ(fur::read(self_, fur::rerun, {0, 1}, [&](const fur::GroupReader &tx) {
+		return fur_load(tx[0], word(0)) * 10 + fur_load(tx[1], word(1));
+	}), 34u);
+	EXPECT_THROW(fur::read(self_, fur::rerun, {0, 1},
+	                     [&](const fur::GroupReader &) { throw std::out_of_range("no"); }),
+	        std::out_of_range);
+	EXPECT_THROW(fur::update(self_, fur::rerun, {0, 7}, [](const fur::GroupUpdate &) {}),
+	        fur::Error);
+	EXPECT_EQ(transfer(0, 1, 3), 0);
+}
+
+TEST_F(GroupRun, Cpp_ADefeatedBody_IsLeftByAnException)
+{
+	struct Counts {
+		explicit Counts(int &n) : n_(n) {}
+		~Counts()
+		{
+			n_++;
+		}
+		int &n_;
+	};
+	int runs = 0, destroyed = 0;
+	fur::update(self_, fur::rerun, {0, 1}, [&](const fur::GroupUpdate &tx) {
+		const Counts counts(destroyed);
+		(void)fur_load(tx[0], word(0));
+		if (++runs == 1)
+			Other(group_).does([&](fur_group_thread *t) {
+				EXPECT_EQ(transfer(0, 1, 5, t), 0);
+			});
+		fur_store(tx[0], word(0, 1), fur_load(tx[1], word(1)));
+	});
+	EXPECT_EQ(runs, 2);
+	EXPECT_EQ(destroyed, 2);
+	EXPECT_EQ(value(0, 1), 5u);
+}
+
 /* --------------------------------------------------------------- many at once */
 
 struct Mix {
