@@ -7,7 +7,6 @@
  *            if each that its record names is kept.
  *   INV-GU8  What recovery has kept of a heap is durable before the heap's tail moves past it.  A
  *            part below the tail counts as kept, unless a decision says that it was not.
- *   INV-GU9  No flush, and no replay, also of another process, passes a part before it is settled.
  *
  * That each heap's own rules hold as in any recovery (INV-R1 to INV-R7) is the work of replay.c.
  */

@@ -254,8 +254,8 @@ static void store_all(struct together *g)
 				t->software.snapshot = durts + 1;
 			}
 			/* In this heap the update is visible from now on; in the next one when that is
-		 * stored to.  Who has loaded from both finds the other's stamp held until then
-		 * (model: OPENEARLY holds). */
+		 * stored to.  Who loads from both finds the other's stamp held until then
+		 * (grouplocks.pml holds with that, -DOPENEARLY). */
 			stamps_free(t, durts);
 			FUR_POINT(part__stored);
 		}

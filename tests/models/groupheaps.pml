@@ -16,18 +16,9 @@
  *   -DONLYB        X has read A, and writes to B alone
  *   -DREPLAYER     another process replays, and cannot see nondurable[]
  *
- * Checked:
- *   INV-GU5  Recovery keeps all parts of a group update, or none: a part is kept only if each that
- *            its record names is kept.
- *   INV-GU6  A group update leaves nondurable[], in all heaps, only when all its parts are durable
- *            and all that it has read from, in any heap, is settled.  Inside one heap an update may
- *            leave before that (INV-D2).  But a transaction of B alone that has read from X does
- *            not look at A: it would return, and a failure in A would take back both.
- *   INV-GU7  What a group update has read from in a heap where it has no part is settled before it
- *            puts a marker: no record of another heap can name it.
- *   INV-GU8  What recovery has kept of a heap is durable before the heap's tail moves past it.  A
- *            part below the tail counts as kept, unless a decision says that it was not.
- *   INV-GU9  No flush, and no replay, also of another process, passes a part before it is settled.
+ * Checked: recovery keeps all parts of X or none, also if it fails in between (INV-GU5, INV-GU8); it
+ * keeps what a thread was told, and what X has read from (INV-GU6, INV-GU7); no flush and no replay
+ * passes a part before it is settled (INV-GU9).
  *
  * Mutations.  Each breaks the invariant in parentheses, and must be found; models.py tells in which
  * settings:

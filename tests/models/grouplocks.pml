@@ -23,12 +23,8 @@
  *   -DCROSS        group update 0 stores 1 in heap 1 if it finds 0 in heap 0; group update 1 does
  *                  the reverse
  *
- * Checked:
- *   INV-GU1  A group update that commits has found, after it held its stamps in all heaps, what it
- *            has loaded in all heaps as it was.  So one serial order explains all updates.
- *   INV-GU2  Each body, also one that is defeated later, has loaded one state of all heaps.
- *   INV-GU3  No thread waits forever: who waits for the turn of a heap, or for those that publish
- *            there, has entered only heaps before it; who is active in a heap waits for none.
+ * Checked: one serial order explains all updates (INV-GU1); each body, also one that is defeated
+ * later, has loaded one state of all heaps (INV-GU2); no thread waits forever (INV-GU3).
  *
  * Mutations.  Each breaks the invariant in parentheses, and must be found; models.py tells in which
  * settings:

@@ -21,9 +21,8 @@
  *   -DRING=n       slots of a ring, 8 by default: no update waits for room
  *   -DLATE         late updates are pending in all heaps
  *
- * Checked:
- *   INV-GU4  There is one order of all group updates, and in each heap their durTSs have it.  So
- *            their waits for lower durTSs have no cycle, and no thread waits forever.
+ * Checked: in each heap the durTSs of group updates have the same order, and no thread waits forever
+ * (INV-GU4).
  *
  * Mutations.  Each breaks the invariant in parentheses, and must be found; models.py tells in which
  * settings:
