@@ -177,7 +177,7 @@ public:
 		Prepared a{t.number, t.from, static_cast<uint64_t>(t.cents), PREPARED}, b = a;
 		b.account = t.to;
 		const fur_ticket first = first_.update_async(
-		        [&](fur_update *tx) { first_.prepare(tx, a); }),
+		                         [&](fur_update *tx) { first_.prepare(tx, a); }),
 		                 second = second_.update_async(
 		                         [&](fur_update *tx) { second_.prepare(tx, b); });
 		first_.wait(first);
@@ -225,9 +225,9 @@ private:
 	Bank one_, first_, second_;
 };
 
-const std::pair<const char *, void (Banks::*)(const Transfer &)> WAYS[] = {
-        {"one", &Banks::one}, {"one-logged", &Banks::one_logged}, {"member", &Banks::member},
-        {"group", &Banks::group}, {"in-turn", &Banks::in_turn}, {"two-phase", &Banks::two_phase}};
+const std::pair<const char *, void (Banks::*)(const Transfer &)> WAYS[] = {{"one", &Banks::one},
+        {"one-logged", &Banks::one_logged}, {"member", &Banks::member}, {"group", &Banks::group},
+        {"in-turn", &Banks::in_turn}, {"two-phase", &Banks::two_phase}};
 
 /* -------------------------------------------------------------------- results */
 
@@ -280,7 +280,8 @@ void report(const Settings &s, const Times &times)
 		ratios.emplace_back("transfer_over_one_heap", 1 / over(times, "group", "one"));
 		ratios.emplace_back(
 		        "transfer_over_one_logged", 1 / over(times, "group", "one-logged"));
-		ratios.emplace_back("transfer_over_two_phase", 1 / over(times, "group", "two-phase"));
+		ratios.emplace_back(
+		        "transfer_over_two_phase", 1 / over(times, "group", "two-phase"));
 	}
 	for (const auto &[name, values] : times)
 		out["ns"][name] = median(values);
@@ -328,9 +329,9 @@ void run(const Settings &s)
 int main(int argc, char **argv)
 {
 	Settings s;
-	tools::CommandLine line("group",
-	        "Transfers over two heaps of a group, next to the same in one heap, as two updates, "
-	        "and by two-phase commit.");
+	tools::CommandLine line("group", "Transfers over two heaps of a group, next to the same in "
+	                                 "one heap, as two updates, "
+	                                 "and by two-phase commit.");
 	line.option("--dir", s.directory, "directory of the heaps; the run removes its files");
 	line.option("--pm", s.pm, "emulated: memory taken for persistent; sync: fdatasync")
 	        .one_of({"emulated", "sync"});

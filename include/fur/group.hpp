@@ -266,12 +266,12 @@ detail::group_result_t<Body, GroupUpdate> update(
 	using Plain = std::remove_reference_t<Body>;
 	detail::GroupRun<Plain, GroupUpdate> run{body};
 	const struct fur_run how = {sizeof how, nullptr, detail::leave_body};
-	return run.finish(fur_group_run(
-	        thread, members, n, detail::call_group_body<Plain>, &run, &how));
+	return run.finish(
+	        fur_group_run(thread, members, n, detail::call_group_body<Plain>, &run, &how));
 }
 template <class Body>
-detail::group_result_t<Body, GroupUpdate> update(fur_group_thread *thread, rerun_t tag,
-        std::initializer_list<unsigned> members, Body &&body)
+detail::group_result_t<Body, GroupUpdate> update(
+        fur_group_thread *thread, rerun_t tag, std::initializer_list<unsigned> members, Body &&body)
 {
 	return update(thread, tag, members.begin(), static_cast<unsigned>(members.size()), body);
 }
@@ -291,8 +291,8 @@ detail::group_result_t<Body, GroupReader> read(
 	        thread, members, n, detail::call_group_reader<Plain>, &run, &how));
 }
 template <class Body>
-detail::group_result_t<Body, GroupReader> read(fur_group_thread *thread, rerun_t tag,
-        std::initializer_list<unsigned> members, Body &&body)
+detail::group_result_t<Body, GroupReader> read(
+        fur_group_thread *thread, rerun_t tag, std::initializer_list<unsigned> members, Body &&body)
 {
 	return read(thread, tag, members.begin(), static_cast<unsigned>(members.size()), body);
 }

@@ -8,8 +8,8 @@
 #include "group_dir.hpp"
 
 #include <array>
-#include <fur/group.hpp>
 #include <functional>
+#include <fur/group.hpp>
 #include <internals.hpp>
 #include <memory>
 

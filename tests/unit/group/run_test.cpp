@@ -467,9 +467,11 @@ TEST_F(GroupRun, Cpp_ReturnsWhatTheBodyReturns_AndRollsBackWhatItThrows)
 		                     throw std::out_of_range("no");
 	                     }),
 	        std::out_of_range);
-	EXPECT_EQ(fur::read(self_, fur::rerun, {0, 1}, [&](const fur::GroupReader &tx) {
-		return fur_load(tx[0], word(0)) * 10 + fur_load(tx[1], word(1));
-	}), 34u);
+	EXPECT_EQ(fur::read(self_, fur::rerun, {0, 1},
+	                  [&](const fur::GroupReader &tx) {
+		                  return fur_load(tx[0], word(0)) * 10 + fur_load(tx[1], word(1));
+	                  }),
+	        34u);
 	EXPECT_THROW(fur::read(self_, fur::rerun, {0, 1},
 	                     [&](const fur::GroupReader &) { throw std::out_of_range("no"); }),
 	        std::out_of_range);
@@ -493,9 +495,8 @@ TEST_F(GroupRun, Cpp_ADefeatedBody_IsLeftByAnException)
 		const Counts counts(destroyed);
 		(void)fur_load(tx[0], word(0));
 		if (++runs == 1)
-			Other(group_).does([&](fur_group_thread *t) {
-				EXPECT_EQ(transfer(0, 1, 5, t), 0);
-			});
+			Other(group_).does(
+			        [&](fur_group_thread *t) { EXPECT_EQ(transfer(0, 1, 5, t), 0); });
 		fur_store(tx[0], word(0, 1), fur_load(tx[1], word(1)));
 	});
 	EXPECT_EQ(runs, 2);
