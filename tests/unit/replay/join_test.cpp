@@ -469,7 +469,8 @@ TEST_F(Join, ForgedLists_AreRefused)
 		memcpy(entry.data() + 8, &list, media_parts_payload(2));
 		m_[0]->at_ = {};
 		m_[0]->put(1, {}, MEDIA_COMMIT, entry);
-		expect_join_refused(FUR_ECORRUPT, {"update " + text(0, 1), m_[0]->path_});
+		expect_join_refused(
+		        FUR_ECORRUPT, {"update " + text(0, 1), "names parts", m_[0]->path_});
 		m_[0]->wipe(1);
 	};
 	forge([](auto &l) { l.head.n = 1; });
@@ -487,7 +488,25 @@ TEST_F(Join, ForgedLists_AreRefused)
 	m->kind |= MEDIA_PART;
 	m->checksum = media_marker_checksum(
 	        m_[0]->d_.super, m, m_[0]->d_.logs + m->thread * m_[0]->d_.super->log_bytes);
-	expect_join_refused(FUR_ECORRUPT, {"update " + text(0, 1)});
+	expect_join_refused(FUR_ECORRUPT, {"update " + text(0, 1), "names parts"});
+	/* A list, and before it an entry outside the heap. */
+	m_[0]->at_ = {};
+	m = put(0, 7, parts);
+	uint8_t *log = m_[0]->d_.logs + m->thread * m_[0]->d_.super->log_bytes;
+	const uint64_t outside = media_entry_word(m_[0]->d_.super->heap_bytes, 8);
+	memcpy(log + m->log_start + sizeof(media_head), &outside, sizeof outside);
+	m->checksum = media_marker_checksum(m_[0]->d_.super, m, log);
+	expect_join_refused(FUR_ECORRUPT, {"update " + text(0, 1), "outside the heap"});
+}
+
+/* fur-check --forget-from: the next recovery drops the parts above in all members. */
+TEST_F(Join, ForgottenParts_AreDroppedEverywhere)
+{
+	put_all(7, {{0, 1}, {1, 0}});
+	put_all(8, {{0, 3}, {2, 0}});
+	m_[0]->d_.words->forget[0] = media_tail_encode(m_[0]->durts(2));
+	expect_joins({{1}, {0}, {}});
+	EXPECT_FALSE(m_[0]->kept_below_tail(m_[0]->durts(3)));
 }
 
 TEST_F(Join, DamageInOne_RefusesAll)
