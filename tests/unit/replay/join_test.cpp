@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <functional>
 #include <fur_group.h>
 #include <map>
@@ -1055,6 +1056,99 @@ TEST_F(Join, Beside_AnotherProcess_StopsAtPartsThatAreNotSettled)
 	ASSERT_EQ(replay_live(&m.d_), 0) << fur_errormsg();
 	EXPECT_EQ(m.has(), (Set{0, 1, 2, 3}));
 	m.d_.replays_for_worker = false;
+}
+
+/* -------------------------------------------------------------------- tools */
+
+class MemberTool : public Join
+{
+protected:
+	/* What the program prints, and its exit status.  `until`: end it when it has printed that. */
+	static std::pair<std::string, int> run(
+	        const char *program, std::vector<std::string> args, const std::string &until = {})
+	{
+		int ends[2];
+		EXPECT_EQ(pipe(ends), 0);
+		const pid_t child = fork();
+		if (child == 0) {
+			dup2(ends[1], 1), dup2(ends[1], 2);
+			close(ends[0]), close(ends[1]);
+			args.insert(args.begin(), program);
+			std::vector<char *> argv;
+			for (std::string &arg : args)
+				argv.push_back(arg.data());
+			argv.push_back(nullptr);
+			execv(program, argv.data());
+			_exit(99);
+		}
+		close(ends[1]);
+		std::string text;
+		char some[512];
+		ssize_t n;
+		bool ended = false;
+		while ((n = read(ends[0], some, sizeof some)) > 0) {
+			text.append(some, static_cast<size_t>(n));
+			if (!ended && !until.empty() && text.find(until) != std::string::npos)
+				ended = kill(child, SIGTERM) == 0;
+		}
+		close(ends[0]);
+		int status = 0;
+		EXPECT_EQ(waitpid(child, &status, 0), child);
+		return {text, WIFEXITED(status) ? WEXITSTATUS(status) : -1};
+	}
+	/* Run a tool on member 0, which no process has open meanwhile. */
+	void expect_tool(const char *variable, std::vector<std::string> args, int status,
+	        const std::string &says, const std::string &until = {})
+	{
+		m_[0]->detach();
+		args.push_back(m_[0]->path_);
+		auto [text, exit] = run(getenv(variable), args, until);
+		EXPECT_EQ(exit, status) << text;
+		EXPECT_NE(text.find(says), std::string::npos) << says << ": " << text;
+		m_[0]->attach();
+	}
+	void SetUp() override
+	{
+		if (!getenv("FUR_REPLAYER") || !getenv("FUR_CHECK"))
+			GTEST_SKIP() << "without the tools";
+	}
+};
+
+TEST_F(MemberTool, Replayer_LeavesAMemberThatNeedsOthersToItsGroup)
+{
+	put_all(7, {{0, 1}, {1, 4}});
+	const char *says = "update 641 is kept only if member 1 has its part 1284: open the group";
+	expect_tool("FUR_REPLAYER", {"--status"}, 0, "open its group");
+	expect_tool("FUR_REPLAYER", {"--once"}, 1, says);
+	expect_tool("FUR_REPLAYER", {}, 0, says, "open the group");
+	expect_joins({{1}, {4}, {}});
+}
+
+TEST_F(MemberTool, Replayer_RecoversAMemberThatDoesNot)
+{
+	m_[0]->put(0);
+	put(1, 7, {{0, 1}, {1, 4}});
+	expect_tool("FUR_REPLAYER", {"--once"}, 0, "replayed 1 updates");
+	EXPECT_EQ(m_[0]->has(), Set{0});
+	EXPECT_EQ(m_[0]->d_.words->state, MEDIA_CLOSED);
+	ASSERT_EQ(join(), 0) << fur_errormsg();
+	EXPECT_EQ(m_[1]->has(), Set{});
+}
+
+TEST_F(MemberTool, Check_KnowsParts_AndTheGroupPage)
+{
+	put_all(7, {{0, 1}, {1, 4}});
+	expect_tool("FUR_CHECK", {}, 0, "sound, needs recovery: 1 updates to replay");
+	const media_file f = durability_file(&m_[0]->d_);
+	media_group_page(&f)->seen[3] = 12345;
+	expect_tool("FUR_CHECK", {}, 1, "what is seen of member 3 is damaged");
+	expect_tool("FUR_CHECK", {"--repair"}, 0, "what is seen of member 3 set to unknown");
+	EXPECT_EQ(m_[0]->seen(3), 0u);
+	media_parts_list list = list_of(7, {{0, 1}, {1, 0}}, 0);
+	list.head.mine = 1;
+	m_[0]->at_ = {};
+	m_[0]->put(1, {}, MEDIA_COMMIT, encoded(list));
+	expect_tool("FUR_CHECK", {}, 1, "names parts of an update over several heaps that make no");
 }
 
 /* ------------------------------------------------------------- the superblock */
