@@ -46,7 +46,7 @@ struct Medium {
 	/* A drain is about what its own thread has flushed. */
 	static thread_local std::vector<Range> flushed;
 	std::mutex mutex;
-	bool armed = false;
+	bool armed = false, slow = false;
 	unsigned drains = 0, power_fails_at = UINT32_MAX;
 
 	void flush(const void *start, size_t bytes)
@@ -55,6 +55,11 @@ struct Medium {
 		const size_t n = (reinterpret_cast<uintptr_t>(start) + bytes + 63) / 64 * 64 - at;
 		if (armed)
 			flushed.push_back({reinterpret_cast<uint8_t *>(at), n});
+		/* Let another thread take the next member. */
+		for (const File &f : files)
+			if (armed && slow && at >= reinterpret_cast<uintptr_t>(f.mapping) &&
+			        at < reinterpret_cast<uintptr_t>(f.mapping) + MEDIA_PAGE_BYTES)
+				usleep(200);
 	}
 	void drain()
 	{
@@ -424,6 +429,13 @@ TEST_F(Join, PartNamesOthers_BothAreDropped)
 	expect_joins({{}, {}, {}});
 }
 
+TEST_F(Join, TwoPartsOfOneNumber_TheOneThatTheOtherNames)
+{
+	put(0, 7, {{0, 1}, {1, 0}});
+	put_all(7, {{0, 2}, {1, 0}});
+	expect_joins({{2}, {0}, {}});
+}
+
 TEST_F(Join, LateUpdateAboveADroppedPart_IsDropped)
 {
 	m_[0]->put(0);
@@ -513,6 +525,8 @@ TEST_F(Join, ForgottenParts_AreDroppedEverywhere)
 TEST_F(Join, DamageInOne_RefusesAll)
 {
 	put_all(7, {{0, 1}, {1, 0}});
+	/* One byte, which would be corrected: it stays as it is. */
+	m_[1]->d_.logs[durability_marker(&m_[1]->d_, m_[1]->durts(0))->log_start + 24] ^= 1;
 	m_[2]->put(0);
 	m_[2]->claim(0);
 	m_[2]->put(4);
@@ -637,6 +651,7 @@ TEST_F(Join, MissingMember_FindsEachDecision)
 	unsigned n = 0;
 	int error;
 	for (;; n++) {
+		ASSERT_LE(n, slots);
 		/* Another part is kept each time: the decision cannot only be extended. */
 		put_all(100 + n, {{0, 1}, {1, 1}});
 		if ((error = join({0, 1}, {2})))
@@ -742,6 +757,27 @@ TEST_F(Decided, EndThatWasMovedInVain_IsTakenBack)
 	put_all(7, {{0, 1}, {1, 0}});
 	expect_joins({{1}, {0}, {}});
 	EXPECT_TRUE(m_[1]->kept_below_tail(m_[1]->durts(0)));
+}
+
+/* It takes no further room, where there is none. */
+TEST_F(Decided, MadeAgain_TakesTheSamePlace)
+{
+	const unsigned slots = media_decisions(m_[1]->d_.super);
+	group_decision decision{};
+	uint64_t kept = 1;
+	for (unsigned n = 0; n < slots; n++) {
+		decision = {m_[1]->first_ + n * 1000, m_[1]->first_ + n * 1000 + 128, &kept, true};
+		ASSERT_TRUE(group_decision_fits(&m_[1]->d_, &decision, false));
+		ASSERT_EQ(group_note_decision(&m_[1]->d_, &decision), 0);
+	}
+	kept = 2;
+	ASSERT_TRUE(group_decision_fits(&m_[1]->d_, &decision, false));
+	ASSERT_EQ(group_note_decision(&m_[1]->d_, &decision), 0);
+	EXPECT_EQ(m_[1]->decisions(), slots);
+	EXPECT_TRUE(m_[1]->kept_below_tail(decision.tail + 1));
+	EXPECT_FALSE(m_[1]->kept_below_tail(decision.tail));
+	decision = {decision.tail + 1000, decision.tail + 1128, &kept, true};
+	EXPECT_FALSE(group_decision_fits(&m_[1]->d_, &decision, false)) << "all are in use";
 }
 
 TEST_F(Decided, ThatWasUsedUp_IsNotExtended)
@@ -876,7 +912,9 @@ TEST_F(Interrupted, AnywhereAnyOrder_WithThreads_LeavesTheSame)
 {
 	for (auto &m : m_)
 		m->d_.replay_options.least_bytes = 1;
+	medium.slow = true;
 	anywhere();
+	medium.slow = false;
 }
 
 /* A process was killed: what it had written is in the caches, and power may fail in the recovery.
