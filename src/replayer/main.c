@@ -154,10 +154,13 @@ static void say_recovered(void *self, const struct replay_result *result)
 static void say_left(void *self)
 {
 	const struct arguments *a = self;
+	const bool member = server_has_member(server);
 	if (!a->quiet)
-		printf("%s: its process has died; fur-ship recovers the heap\n", a->heap);
+		printf("%s: its process has died; %s recovers the heap\n", a->heap,
+		        member ? "who opens its group, or fur-group recover," : "fur-ship");
 	fflush(stdout);
-	sd_notifyf(0, "STATUS=waiting for fur-ship to recover the heap");
+	sd_notifyf(
+	        0, "STATUS=waiting for %s to recover the heap", member ? "its group" : "fur-ship");
 }
 
 static void say_attached(void *self, uint64_t pid)
@@ -234,8 +237,10 @@ static int print_status(const struct arguments *a, int fd)
 		        : s.ships && s.fenced ? "not open, was not closed: let it follow the node "
 		                                "that has taken its place, with fur-standby"
 		        : s.ships             ? "not open, needs recovery: start fur-ship"
-		                  : "not open, needs recovery: run fur-replayer --once, or open "
-		                    "it");
+		        : s.member ? "not open, needs recovery: open its group, or run fur-group "
+		                     "recover"
+		                   : "not open, needs recovery: run fur-replayer --once, or open "
+		                     "it");
 	if (s.replayer_pid)
 		printf("replayed by process %" PRIu64 ", %s\n", s.replayer_pid,
 		        s.asleep ? "asleep" : "awake");

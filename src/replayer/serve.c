@@ -114,6 +114,17 @@ static int file_still_there(const struct server *s)
 	return 0;
 }
 
+/* Is the heap left to another program?  fur-ship recovers one that is shipped (INV-SH4), and a
+ * member of a group is recovered together with the others (INV-GU5).  It may have joined since it
+ * was attached; one that was not closed joins and leaves no group. */
+static bool is_left(struct server *s)
+{
+	if (s->d.words->state == MEDIA_CLOSED)
+		return false;
+	s->d.geometry.more = s->d.words->more;
+	return s->d.ship.on || media_is_member(s->d.super);
+}
+
 /* A worker has ended: recover if it did not close the heap (INV-S3).  Called under the right to
  * replay. */
 static int worker_ended(struct server *s)
@@ -133,7 +144,7 @@ static int worker_ended(struct server *s)
 	error = file_still_there(s);
 	if (error)
 		return error;
-	const bool left = s->d.ship.on && s->d.words->state != MEDIA_CLOSED; /* INV-SH4 */
+	const bool left = is_left(s);
 	recovered = false;
 	if (!left)
 		error = replay_unless_closed(&s->d, &result, &recovered);
@@ -233,6 +244,11 @@ int server_run(struct server *s)
 			server_sleep(s, ticket); /* INV-S4 */
 	}
 	return error;
+}
+
+bool server_has_member(const struct server *s)
+{
+	return media_is_member(s->d.super);
 }
 
 void server_stop(struct server *s)
@@ -342,6 +358,7 @@ int server_status(int fd, const char *path, struct server_status *status)
 	        arch_load(&log_marker(&view, tail + slots)->durts) == tail + slots)
 		slots++;
 	*status = (struct server_status){
+	        .member = media_is_member(super),
 	        .worker_pid = working > 0 ? c->worker_pid : 0,
 	        .replayer_pid = replaying > 0 ? c->replayer_pid : 0,
 	        .closed = file.super->state == MEDIA_CLOSED,
