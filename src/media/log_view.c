@@ -53,7 +53,7 @@ static bool read_list(const struct media_file *f, const struct log_record *left,
 	memcpy(list, left->log + r.place[0], r.bytes[0]);
 	memcpy((uint8_t *)list + r.bytes[0], left->log + r.place[1], r.bytes[1]);
 	__atomic_signal_fence(__ATOMIC_ACQUIRE); /* as in log_read_marker() */
-	if (list->head.n > MEDIA_PARTS_MOST || payload != media_parts_payload(list->head.n))
+	if (payload != media_parts_payload(list->head.n))
 		return false;
 	*bytes = media_parts_bytes(list->head.n);
 	return *bytes <= left->end - left->from;
@@ -76,16 +76,26 @@ static bool list_is_good(const struct media_super *s, const struct media_parts_l
 	return true;
 }
 
-void log_walk_end(struct log_walk *w)
+/* Is all that is left of the record its list of parts? */
+static bool list_is_all(const struct log_walk *w)
 {
 	struct media_parts_list list;
 	uint64_t bytes = 0;
-	const bool is_part = w->parts == LOG_PARTS_ALWAYS;
-	w->broken = w->parts == LOG_PARTS_NEVER || !read_list(&w->file, &w->left, &list, &bytes) ||
-	            !list_is_good(w->file.super, &list) ||
-	            (is_part && w->left.from + bytes != w->left.end) ||
-	            (is_part && list.part[list.head.mine].durts != w->durts);
-	w->parts = LOG_PARTS_NEVER;
+	if (w->left.from >= w->left.end || !read_list(&w->file, &w->left, &list, &bytes) ||
+	        !list_is_good(w->file.super, &list))
+		return false;
+	return w->parts == LOG_PARTS_PERHAPS ||
+	       (w->left.from + bytes == w->left.end && list.part[list.head.mine].durts == w->durts);
+}
+
+void log_walk_end(struct log_walk *w)
+{
+	const enum log_parts_end parts = w->parts;
+	/* Otherwise it is an entry outside the heap. */
+	const bool at_list = w->left.from >= w->left.end || w->entry.bytes == MEDIA_ENTRY_PARTS;
+	w->broken = w->broken || parts == LOG_PARTS_NEVER || !list_is_all(w);
+	w->parts = w->broken && parts == LOG_PARTS_ALWAYS && at_list ? LOG_PARTS_BROKEN
+	                                                             : LOG_PARTS_NEVER;
 	if (!w->broken)
 		w->left.from = w->left.end;
 }

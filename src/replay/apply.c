@@ -36,6 +36,11 @@ static int walk_error(const struct log_walk *w, uint64_t durts)
 {
 	if (!w->broken)
 		return 0;
+	if (w->parts == LOG_PARTS_BROKEN)
+		return fur_fail(FUR_ECORRUPT,
+		        "the redo log of update %llu, a part of one over several heaps, names "
+		        "parts that make no sense: restore the file from a copy",
+		        (unsigned long long)durts);
 	return fur_fail(FUR_ECORRUPT,
 	        "the redo log of update %llu stores %llu bytes at heap offset %llu, outside the "
 	        "heap: restore the file from a copy",

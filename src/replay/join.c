@@ -489,7 +489,11 @@ static int decide(struct join *j, struct join_member *m)
 			if (i != x->mine)
 				group_note_seen_part(m->d, &m->parts->named[x->first + i]);
 	}
-	return decides(m) ? group_note_decision(m->d, &decision) : 0;
+	const int error = decides(m) ? group_note_decision(m->d, &decision) : 0;
+	/* INV-GU8.  This drain puts the notes before the tail: another thread may take the next
+	 * step, and its drains are not about our stores.  Without it, a power failure could keep
+	 * the tail alone, and other members would take each part below it for kept. */
+	return error ? error : pm_drain(&m->d->pm);
 }
 
 static int apply(struct join *j, struct join_member *m)

@@ -31,6 +31,7 @@
 #include "media/ship_page.h"
 
 #include <errno.h>
+#include <fur_group.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -114,17 +115,6 @@ static int file_still_there(const struct server *s)
 	return 0;
 }
 
-/* Is the heap left to another program?  fur-ship recovers one that is shipped (INV-SH4), and a
- * member of a group is recovered together with the others (INV-GU5).  It may have joined since it
- * was attached; one that was not closed joins and leaves no group. */
-static bool is_left(struct server *s)
-{
-	if (s->d.words->state == MEDIA_CLOSED)
-		return false;
-	s->d.geometry.more = s->d.words->more;
-	return s->d.ship.on || media_is_member(s->d.super);
-}
-
 /* A worker has ended: recover if it did not close the heap (INV-S3).  Called under the right to
  * replay. */
 static int worker_ended(struct server *s)
@@ -144,17 +134,24 @@ static int worker_ended(struct server *s)
 	error = file_still_there(s);
 	if (error)
 		return error;
-	const bool left = is_left(s);
+	const bool left = s->d.ship.on && s->d.words->state != MEDIA_CLOSED; /* INV-SH4 */
+	/* The heap may have joined a group since it was attached; one that was not closed joins and
+	 * leaves none.  With an old copy, a part would be recovered without the others
+	 * (INV-GU5). */
+	if (s->d.words->state != MEDIA_CLOSED)
+		s->d.geometry.more = s->d.words->more;
 	recovered = false;
 	if (!left)
 		error = replay_unless_closed(&s->d, &result, &recovered);
+	const bool waits = error == FUR_EGROUP; /* for the other members of its group */
 	if (!error && recovered)
 		error = durability_set_state(&s->d, MEDIA_CLOSED);
-	if (error)
+	if (error && !waits)
 		return error;
 	s->d.control->worker_pid = 0;
-	if (left)
-		s->events.left(s->events.self);
+	if (left || waits)
+		s->events.left(
+		        s->events.self, left ? "fur-ship recovers the heap" : fur_errormsg());
 	else if (recovered)
 		s->events.recovered(s->events.self, &result);
 	else if (s->working)
@@ -244,11 +241,6 @@ int server_run(struct server *s)
 			server_sleep(s, ticket); /* INV-S4 */
 	}
 	return error;
-}
-
-bool server_has_member(const struct server *s)
-{
-	return media_is_member(s->d.super);
 }
 
 void server_stop(struct server *s)
@@ -358,12 +350,12 @@ int server_status(int fd, const char *path, struct server_status *status)
 	        arch_load(&log_marker(&view, tail + slots)->durts) == tail + slots)
 		slots++;
 	*status = (struct server_status){
-	        .member = media_is_member(super),
 	        .worker_pid = working > 0 ? c->worker_pid : 0,
 	        .replayer_pid = replaying > 0 ? c->replayer_pid : 0,
 	        .closed = file.super->state == MEDIA_CLOSED,
 	        .ships = !error && page.role == MEDIA_PRIMARY,
 	        .fenced = control_fenced(c),
+	        .member = media_is_member(super),
 	        .asleep = arch_load(&c->wake_at) != CONTROL_AWAKE,
 	        .slots = slots,
 	        .ring_slots = super->ring_slots,

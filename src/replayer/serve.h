@@ -29,8 +29,8 @@ struct server_events {
 	/* The process that worked on the heap died without closing it; `result` of the recovery */
 	void (*recovered)(void *self, const struct replay_result *result);
 	/* The same, and another program recovers the heap: fur-ship, because its updates are
-	 * shipped (INV-SH4); or who opens its group (server_has_member) */
-	void (*left)(void *self);
+	 * shipped (INV-SH4); or one that opens its group (INV-GU5).  `why` says so */
+	void (*left)(void *self, const char *why);
 	void (*attached)(void *self, uint64_t pid); /* a process opened the heap */
 	void (*detached)(void *self);               /* it closed the heap */
 	void *self;
@@ -48,9 +48,6 @@ FUR_MUST_USE int server_run(struct server *server);
 /* Make server_run() return after the current replay.  Async-signal-safe. */
 void server_stop(struct server *server);
 
-/* Is the heap a member of a group, as far as the server has seen? */
-bool server_has_member(const struct server *server);
-
 void server_end(struct server *server);
 
 /* The processes that work on a heap, and the work left to the replayer.  server_status() writes
@@ -59,8 +56,8 @@ struct server_status {
 	uint64_t worker_pid, replayer_pid; /* 0: none */
 	bool closed, asleep;
 	bool ships;  /* a primary, which fur-ship recovers (INV-SH4) */
-	bool member; /* of a group, which recovers it */
 	bool fenced; /* one whose place another node has taken */
+	bool member; /* of a group, with which it may have to be recovered */
 	/* Slots with a marker that is not replayed, up to the first slot without one */
 	uint64_t slots, ring_slots;
 	uint64_t replays, replayed_updates;

@@ -311,6 +311,30 @@ TEST_F(LogViewParts, List_IsRefused_IfItsLengthMakesNoSense)
 	EXPECT_FALSE(reads_word(0, media_entry_word(64, 8))) << "an entry, and no list";
 }
 
+/* Lists that are whole but for their number of parts. */
+TEST_F(LogViewParts, List_HasTwoToSixteenParts)
+{
+	super_.more.group_members = 256;
+	for (uint32_t n : {1u, 2u, 16u, 17u}) {
+		struct {
+			media_parts head;
+			media_part part[17];
+		} list{};
+		list.head = {99, n, 0};
+		for (uint32_t k = 0; k < n; k++)
+			list.part[k] = {70, 2 + k, 0};
+		media_marker *m =
+		        put_marker(70, 0, 16 + static_cast<uint32_t>(media_parts_bytes(n)));
+		m->kind |= MEDIA_PART;
+		put_entry(1, 16, 64, 8);
+		const uint64_t word = media_entry_word(media_parts_payload(n), MEDIA_ENTRY_PARTS);
+		memcpy(log_of_thread(&file_, 1) + 32, &word, sizeof word);
+		memcpy(log_of_thread(&file_, 1) + 40, &list, media_parts_payload(n));
+		media_parts_list read;
+		EXPECT_EQ(log_read_parts(&file_, m, &read), n == 2 || n == 16) << n;
+	}
+}
+
 TEST_F(LogViewParts, List_IsTheRecordsEnd_AndOnlyOfAPart)
 {
 	EXPECT_FALSE(reads(put_part(0, 16))) << "more follows";
