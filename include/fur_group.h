@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fur_group.h - one update over several heaps: atomic, durable and isolated, without two-phase
- * commit (docs/groups.md).
+ * fur_group.h - one update over several heaps: atomic, durable and isolated (docs/groups.md).
  *
  * A *group* is a text file that lists heap files, its *members*.  A member is an ordinary heap:
  * every function of libfur works on it, and updates of one member alone cost what they cost in any

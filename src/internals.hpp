@@ -26,6 +26,7 @@ extern "C" {
 #include "durability/dset.h"
 #include "durability/ship.h"
 #include "file/heap_file.h"
+#include "group/group_file.h"
 #include "htm/htm.h"
 #include "htm/policy.h"
 #include "media/applied.h"

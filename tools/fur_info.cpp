@@ -192,6 +192,18 @@ json shipping_json(const HeapView &heap, const State &state)
 	return j;
 }
 
+/* Null for a heap that is in no group. */
+json group_json(const HeapView &heap)
+{
+	char id[MEDIA_GROUP_TEXT];
+	const media_super *s = heap.super();
+	if (!media_is_member(s))
+		return {};
+	media_group_text(s, id);
+	return {{"id", id}, {"member", s->more.group_member},
+	        {"most_members", s->more.group_members}};
+}
+
 json heap_json(const HeapView &heap)
 {
 	State state = state_of(heap);
@@ -208,6 +220,7 @@ json heap_json(const HeapView &heap)
 	all["logs"] = logs_json(heap, ring);
 	all["bulk_block"] = bulk_json(heap);
 	all["shipping"] = shipping_json(heap, state);
+	all["group"] = group_json(heap);
 	all["allocator"] = allocator_json(heap, state, ring);
 	return all;
 }
@@ -369,6 +382,10 @@ void print(const json &i)
 		line("bulk       ", explain_bulk(i));
 	if (!i["shipping"].is_null())
 		line("shipping   ", explain_shipping(i));
+	if (!i["group"].is_null())
+		line("group      ", i["group"]["id"].get<std::string>() + ": member " +
+		                            number(i["group"]["member"]) + " of at most " +
+		                            number(i["group"]["most_members"]));
 	line("allocator  ", explain_allocator(i["allocator"]));
 }
 

@@ -129,6 +129,11 @@ int write_new(const heap_file &old, const char *path, const heap_sizes &sizes)
 int check_role(const heap_file &file)
 {
 	media_ship page;
+	if (media_is_member(&file.geometry))
+		return fur_fail(FUR_EINVAL,
+		        "the heap is a member of a group, and the others know its updates by their "
+		        "numbers, which a new file counts anew: take it out first, with fur-group "
+		        "remove, and add it again afterwards");
 	const int error = heap_read_ship_page(&file.geometry, file.super, &page);
 	if (error || page.role == MEDIA_NO_ROLE)
 		return error;

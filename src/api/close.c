@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Does a thread have a transaction open, or is there a follower? */
-static bool heap_in_use(struct fur_heap *heap)
+bool heap_in_use(struct fur_heap *heap)
 {
 	/* In a child of fork() no thread uses the copy (INV-K1), and the mutex may stay locked
 	 * forever (INV-K2).  The C library runs no handlers for a child of _Fork() or clone(). */
@@ -64,12 +63,21 @@ static void say_not_replayed(const struct durability *d, int error)
 	        cause);
 }
 
-static int close_heap(struct fur_heap *heap)
+/* For fur_close(). */
+static bool stays_open(struct fur_heap *heap)
 {
-	int error = heaps_remove(heap, heap_in_use);
+	return heap->group || heap_in_use(heap);
+}
+
+static int close_heap(struct fur_heap *heap, bool (*in_use)(struct fur_heap *heap))
+{
+	int error = heaps_remove(heap, in_use);
 	if (error == FUR_EINVAL)
 		return fur_fail(error,
 		        "fur_close: this heap is not open: it was closed before, or is no heap");
+	if (error && in_use == stays_open && heap->group)
+		return fur_fail(error, "the heap is a member of a group that is open: "
+		                       "fur_group_close() closes it");
 	if (error)
 		return fur_fail(error,
 		        "a thread has a transaction open on this heap, a snapshot of it is open, "
@@ -84,13 +92,18 @@ static int close_heap(struct fur_heap *heap)
 	return error;
 }
 
+int heap_close(struct fur_heap *heap)
+{
+	return close_heap(heap, heap_in_use);
+}
+
 FUR_API int fur_close(fur_heap *heap)
 {
 	int cancel;
 	if (!heap)
 		return fur_fail(FUR_EINVAL, "fur_close: heap must not be NULL");
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* as in fur_open() */
-	int error = close_heap(heap);
+	int error = close_heap(heap, stays_open);
 	pthread_setcancelstate(cancel, &cancel);
 	return error;
 }

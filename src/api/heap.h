@@ -78,6 +78,7 @@ struct fur_heap {
 	pid_t owner;      /* the process that opened it */
 	uint32_t ending;  /* threads between heaps_enter() and heaps_leave() */
 	struct fur_heap *next_open;
+	struct fur_group *group; /* of which it is a member, and which closes it; or NULL */
 };
 
 /* ------------------------------------------------------------ heap.c, info.c */
@@ -100,6 +101,27 @@ FUR_MUST_USE int heap_check_handle(const struct fur_heap *heap, const char *func
 
 /* Fill in what fur_get_info() returns from now on. */
 void heap_fill_info(struct fur_heap *heap, const struct replay_result *replayed);
+
+/* ------------------------------------------------------------ open.c, close.c */
+
+/* Open a heap in steps, so that the members of a group are recovered together: begin all, recover
+ * those that were not closed and set info.recovered of these, and finish all.  Begin becomes the
+ * owner of the file, even if it fails; the heap is on the list of open heaps then, and has the
+ * right to replay.  It writes nothing (INV-F1).  `name`: the name that a new file gets, or NULL.
+ * After a failure, give the heap up.
+ * Errors: those of fur_open(). */
+FUR_MUST_USE int heap_begin_opening(
+        struct heap_file *file, const struct fur_options *o, struct fur_heap **out);
+FUR_MUST_USE int heap_finish_opening(
+        struct fur_heap *heap, const char *name, const struct replay_result *replayed);
+void heap_give_up_opening(struct fur_heap *heap);
+
+/* fur_close(), also of a member of a group.  The group has seen to it that no thread begins
+ * anything meanwhile. */
+FUR_MUST_USE int heap_close(struct fur_heap *heap);
+/* Does something of the heap's keep it from being closed: a transaction, a snapshot, a follower?
+ * In a child of fork() nothing does. */
+bool heap_in_use(struct fur_heap *heap);
 
 /* ------------------------------------------------------------------- pages.c */
 

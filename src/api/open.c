@@ -22,23 +22,32 @@ static void upgrade_heap(struct durability *d)
 	pm_flush(&d->pm, magic, sizeof *magic);
 }
 
-/* Recover, and record in the file that the heap is open.  The caller has the right to replay, and
- * gives it back. */
-static int start_working(struct fur_heap *heap, struct replay_result *replayed)
+/* Put the parts of a heap together whose file is open, and take the locks under which it may be
+ * recovered. */
+static int begin_parts(struct fur_heap *heap, const struct fur_options *o)
 {
 	struct durability *d = &heap->durability;
+	int error = heap_put_together(heap, o);
+	if (!error)
+		error = heap_tune(heap);
+	if (!error)
+		error = control_take(d);
 	/* Before the lock: fur-ship and fur-replayer would take the log of a heap that we refuse
 	 * for one that a living process writes. */
-	int error = replay_may_recover(d);
-	if (error)
-		return error;
+	if (!error)
+		error = replay_may_recover(d);
 	/* Take this lock under the right to replay, and keep that right until the last process's
 	 * log is replayed: see replay_if_working() in serve.c. */
-	error = heap_lock_file(heap->file.fd, HEAP_LOCK_WORKING);
-	if (error)
-		return error;
-	error = replay_unless_closed(d, replayed, &heap->info.recovered);
-	if (!error && !heap->info.recovered && heap->file.geometry.version < 2)
+	return error ? error : heap_lock_file(heap->file.fd, HEAP_LOCK_WORKING);
+}
+
+/* The heap is recovered, or was closed: record in the file that it is open.  The caller has the
+ * right to replay, and gives it back. */
+static int start_working(struct fur_heap *heap)
+{
+	struct durability *d = &heap->durability;
+	int error = 0;
+	if (!heap->info.recovered && heap->file.geometry.version < 2)
 		error = replay_begin_lap(d);
 	if (!error)
 		upgrade_heap(d);
@@ -57,20 +66,11 @@ static int start_working(struct fur_heap *heap, struct replay_result *replayed)
 	return 0;
 }
 
-/* Open a heap whose file is open.  `name`: the name that a new file gets, in the last step that may
- * fail; NULL: the file has a name. */
-static int open_parts(struct fur_heap *heap, const struct fur_options *o, const char *name)
+int heap_finish_opening(
+        struct fur_heap *heap, const char *name, const struct replay_result *replayed)
 {
 	struct durability *d = &heap->durability;
-	struct replay_result replayed;
-	int error = heap_put_together(heap, o);
-	if (!error)
-		error = heap_tune(heap);
-	if (!error)
-		error = control_take(d);
-	if (error)
-		return error;
-	error = start_working(heap, &replayed);
+	int error = start_working(heap);
 	/* After a failure, the caller releases all locks at once, when it closes the file.  If a
 	 * replayer got the right to replay while we still held WORKING, it would take a log that
 	 * recovery has refused for one that a living process writes. */
@@ -96,14 +96,12 @@ static int open_parts(struct fur_heap *heap, const struct fur_options *o, const 
 	heap_advise_growth(&heap->file);
 	if (d->populate)
 		heap_populate(&heap->file);
-	heap_fill_info(heap, &replayed);
-	log_opened(heap, &replayed);
+	heap_fill_info(heap, replayed);
+	log_opened(heap, replayed);
 	return 0;
 }
 
-/* Becomes the owner of the file, even if it fails. */
-static int open_heap(
-        struct heap_file *file, const struct fur_options *o, const char *name, fur_heap **out)
+int heap_begin_opening(struct heap_file *file, const struct fur_options *o, fur_heap **out)
 {
 	struct fur_heap *heap;
 	int error = heap_new(file, &heap);
@@ -111,14 +109,38 @@ static int open_heap(
 		return error;
 	error = heaps_add(heap);
 	if (!error)
-		error = open_parts(heap, o, name);
-	if (error) {
-		heaps_remove(heap, NULL);
-		heap_take_apart(heap);
+		error = begin_parts(heap, o);
+	if (error)
+		heap_give_up_opening(heap);
+	else
+		*out = heap;
+	return error;
+}
+
+void heap_give_up_opening(struct fur_heap *heap)
+{
+	heaps_remove(heap, NULL);
+	heap_take_apart(heap);
+}
+
+/* `name`: the name that a new file gets, in the last step that may fail; NULL: the file has a name.
+ * Becomes the owner of the file, even if it fails. */
+static int open_heap(
+        struct heap_file *file, const struct fur_options *o, const char *name, fur_heap **out)
+{
+	struct replay_result replayed;
+	struct fur_heap *heap;
+	int error = heap_begin_opening(file, o, &heap);
+	if (error)
 		return error;
-	}
-	*out = heap;
-	return 0;
+	error = replay_unless_closed(&heap->durability, &replayed, &heap->info.recovered);
+	if (!error)
+		error = heap_finish_opening(heap, name, &replayed);
+	if (error)
+		heap_give_up_opening(heap);
+	else
+		*out = heap;
+	return error;
 }
 
 /* -------------------------------------------------------- fur_open, fur_create */

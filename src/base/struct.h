@@ -11,6 +11,7 @@
 #define FUR_STRUCT_H
 
 #include <fur.h>
+#include <fur_group.h>
 #include <fur_ship.h>
 
 /* Their sizes in the first release, the shortest that a program can have.  They never change. */
@@ -20,7 +21,8 @@ enum {
 	FUR_STATS_LEAST_BYTES = 248,
 	FUR_RUN_LEAST_BYTES = 24,
 	FUR_FOLLOW_OPTIONS_LEAST_BYTES = 40,
-	FUR_FOLLOW_STATE_LEAST_BYTES = 360
+	FUR_FOLLOW_STATE_LEAST_BYTES = 360,
+	FUR_GROUP_OPTIONS_LEAST_BYTES = 24
 };
 _Static_assert(
         FUR_OPTIONS_LEAST_BYTES == offsetof(struct fur_options, dram_bytes) + sizeof(uint64_t),
@@ -33,6 +35,7 @@ _Static_assert(
 
 _Static_assert(FUR_RUN_LEAST_BYTES == sizeof(struct fur_run), "INV-G1");
 _Static_assert(FUR_FOLLOW_OPTIONS_LEAST_BYTES == sizeof(struct fur_follow_options), "INV-G1");
+_Static_assert(FUR_GROUP_OPTIONS_LEAST_BYTES == sizeof(struct fur_group_options), "INV-G1");
 _Static_assert(FUR_FOLLOW_STATE_LEAST_BYTES == sizeof(struct fur_follow_state), "INV-G1");
 
 /* A caller's struct: its name, for messages; its address; the shortest size it may have. */

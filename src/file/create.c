@@ -320,9 +320,9 @@ static int link_name(struct heap_file *file, const char *path)
 	return failed ? fail_create(CALL_NAME, errno) : 0;
 }
 
-/* A name is durable when its directory is.  If this process may not read the directory, it cannot
- * sync the directory alone, and syncs the whole file system. */
-static int sync_name(int fd, const char *path)
+/* If this process may not read the directory, it cannot sync the directory alone, and syncs the
+ * whole file system. */
+int file_sync_name(int fd, const char *path, const char *outcome)
 {
 	char directory[PATH_MAX];
 	snprintf(directory, sizeof directory, "%s", path);
@@ -333,7 +333,7 @@ static int sync_name(int fd, const char *path)
 	/* A file system that does not sync directories returns EINVAL. */
 	if (!error || (dir >= 0 && (error == EINVAL || error == EROFS)))
 		return 0;
-	return fail_system(remedy_code(error), CALL_SYNC, error, NOTHING,
+	return fail_system(remedy_code(error), CALL_SYNC, error, outcome,
 	        "cannot make the new file's name durable");
 }
 
@@ -379,7 +379,7 @@ static int map_by_name(struct heap_file *file, const char *path)
 static int name_durably(struct heap_file *file, const char *path)
 {
 	int error = link_name(file, path);
-	return error ? error : sync_name(file->fd, path);
+	return error ? error : file_sync_name(file->fd, path, NOTHING);
 }
 
 /* We hold the worker's lock, so no process has opened the file.  If the name now belongs to another
@@ -564,5 +564,5 @@ int heap_replace(struct heap_file *file, const struct heap_file *original, const
 	error = move_over(name, path, original);
 	if (error && is_named(file->fd, name))
 		unlink(name);
-	return error ? error : sync_name(file->fd, path);
+	return error ? error : file_sync_name(file->fd, path, NOTHING);
 }

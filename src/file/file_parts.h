@@ -45,6 +45,11 @@ enum { FILE_SHARED = MAP_SHARED | MAP_NORESERVE };
 /* fstat(2).   Errors: FUR_ESYS. */
 FUR_MUST_USE int file_stat(int fd, struct stat *st);
 
+/* --------------------------------------------------------------- name (create.c) */
+
+/* Make a file's name durable: it is when its directory is.   Errors: FUR_ENOSPC, FUR_ESYS. */
+FUR_MUST_USE int file_sync_name(int fd, const char *path, const char *outcome);
+
 /* ------------------------------------------------- what belongs to it (attributes.c) */
 
 /* Give the new file `to` what belongs to the file `from`, which it is to replace: owner, group,

@@ -123,6 +123,25 @@ FUR_MUST_USE int heap_write_ship_page(struct heap_file *file, struct media_ship 
  * nothing applies more (ship/promote.h). */
 FUR_MUST_USE int heap_write_promotion(struct heap_file *file, struct media_ship *ship);
 
+/* -------------------------------------------- membership in a group (member.c) */
+
+/* May the heap become a member of a group?  `file` is open.
+ * Errors: FUR_EVERSION (version 1); FUR_EINVAL: it is shipped or follows, or its ring is too long;
+ * FUR_EBUSY: it was not closed; FUR_ECORRUPT. */
+FUR_MUST_USE int heap_may_join(const struct heap_file *file);
+
+/* Make the heap a member, durably: its superblock changes in one piece.  The caller has the
+ * worker's lock, and heap_may_join() has returned 0; or the file has no name yet.  Sets
+ * file->geometry.
+ * Errors: FUR_ENOSPC, FUR_ESYS: the heap is as it was. */
+struct heap_membership {
+	uint8_t group[16];
+	uint32_t members, member; /* of media_more */
+};
+FUR_MUST_USE int heap_join(struct heap_file *file, const struct heap_membership *m);
+/* The reverse.  Its log names no other member, and no other's log names it. */
+FUR_MUST_USE int heap_leave(struct heap_file *file);
+
 /* -------------------------------------------- opening and mapping (heap_file.c) */
 
 /* Open a file, check it, lock it, and map it shared.  If it is locked, fill its holes first.

@@ -26,6 +26,10 @@ static int check_geometry(const struct media_super *s, uint32_t role)
 	if (s->version < 2)
 		return fur_fail(FUR_EVERSION,
 		        "a heap of version 1 cannot be shipped: copy its contents to a new heap");
+	if (role != MEDIA_NO_ROLE && media_is_member(s))
+		return fur_fail(FUR_EINVAL,
+		        "the heap is a member of a group, and such heaps cannot be shipped: take "
+		        "it out of the group first, with fur-group remove");
 	if (role == MEDIA_PRIMARY &&
 	        s->ring_slots < LEAST_SLOTS_OF_THREAD * (uint64_t)s->max_threads)
 		return fur_fail(FUR_EINVAL,

@@ -51,6 +51,8 @@ static int prepare(struct heap_file *file, const char *const *settings, const ch
 	int error = heap_read_ship_page(&file->geometry, file->super, page);
 	if (error || page->role == MEDIA_STANDBY)
 		return error;
+	if (page->role != MEDIA_PRIMARY && media_is_member(&file->geometry))
+		return heap_check_role(file, MEDIA_STANDBY);
 	if (page->role != MEDIA_PRIMARY)
 		return fur_fail(FUR_EINVAL,
 		        "the heap has no role: a standby begins as a copy of its "

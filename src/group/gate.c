@@ -19,8 +19,8 @@ void group_gate_wait(struct fur_group_thread *t)
 
 void group_gate_shut(struct fur_group *g)
 {
-	/* INV-GM3.  A full fence: orders the store before the loads of `inside`.  Otherwise this thread might
-	 * find a thread outside that has found the gate open. */
+	/* INV-GM3.  A full fence: orders the store before the loads of `inside`.  Otherwise this
+	 * thread might find a thread outside that has found the gate open. */
 	arch_exchange(&g->gate_shut, 1);
 	/* Who registers later, finds the gate shut. */
 	pthread_mutex_lock(&g->mutex);

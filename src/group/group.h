@@ -16,23 +16,27 @@
 #include "base/event.h"
 #include <fur_group.h>
 
+/* In the group's file.  INV-GM1 is about JOINING and LEAVING. */
+enum group_state { GROUP_NONE, GROUP_MEMBER, GROUP_JOINING, GROUP_LEAVING, GROUP_REMOVED };
+
 struct group_member {
 	struct fur_heap *heap; /* open; NULL: none, or missing */
 	char *path;            /* as the group's file has it; NULL: there is no such member */
 	uint8_t uuid[16];
-	bool removed; /* there was one */
+	enum group_state state;
 };
 
 struct fur_group {
 	char *path;
-	uint8_t id[16];
+	uint8_t id[16]; /* random */
 	uint32_t most;  /* members that it can have */
 	uint64_t limit; /* one more than the greatest index of a member; set with release */
 	/* struct media_parts.id of the next update: random when the group is opened, and then
 	 * counted with arch_fetch_add() */
 	uint64_t next_update_id;
 	struct group_member *members; /* [most] */
-	int fd;                       /* the group's file, locked (INV-GM2) */
+	int fd;                       /* the group's file, locked (INV-GM2); or -1 */
+	struct fur_options options;   /* for members that are opened */
 	pid_t owner;                  /* the process that opened it */
 	bool forked;                  /* this process is a child of that one */
 	/* Thread-specific: the thread's registration; the key's destructor ends it */
@@ -94,6 +98,39 @@ FUR_MUST_USE int group_check_thread(const fur_group_thread *t, const char *funct
  * fur_thread_register(). */
 FUR_MUST_USE int group_touch(
         struct fur_group_thread *t, unsigned member, struct fur_thread **thread);
+
+/* ------------------------------------------------------------------ group.c */
+
+/* The path of a file that may not exist, through the real path of its directory: it leads there
+ * also when the program has changed its directory.  The caller frees *whole.
+ * Errors: FUR_EINVAL, FUR_ENOMEM, FUR_ESYS. */
+FUR_MUST_USE int group_whole_path(const char *path, char **whole);
+
+/* The end of the path, relative to the group's file, if the heap lies in its directory or below;
+ * else all of it.  Both are whole paths. */
+const char *group_relative_path(const struct fur_group *g, const char *whole);
+
+/* heap_in_use(); or is a thread registered with the heap? */
+bool group_member_is_used(struct fur_heap *heap);
+
+/* ------------------------------------------------------------ members (members.c) */
+
+/* Where a member's file is; the caller frees it.  NULL: no memory, with a message. */
+char *group_member_path(const struct fur_group *g, unsigned member);
+
+/* Is this heap the member?   Errors: FUR_EGROUP. */
+FUR_MUST_USE int group_check_member(
+        const struct fur_group *g, unsigned member, const struct heap_file *file);
+
+/* There is no such member any more, or there never was.  Keeps nothing of it but the state. */
+void group_forget_member(struct fur_group *g, unsigned member, enum group_state state);
+
+/* Complete what a crash has interrupted (INV-GM1); open all members, recover them together, and let
+ * updates begin.   Errors: those of fur_group_open(); then none is open. */
+FUR_MUST_USE int group_open_members(struct fur_group *g, bool partial);
+
+/* Recover a heap that joins, if it was not closed, as part of a group. */
+FUR_MUST_USE int group_recover(struct fur_heap *heap, struct replay_result *replayed);
 
 /* ------------------------------------------------------------------ gate (gate.c) */
 

@@ -7,9 +7,11 @@
 #include "base/remedy.h"
 #include "base/system.h"
 #include "durability/ship.h"
+#include "media/group_page.h"
 #include "media/ship_page.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -23,6 +25,7 @@ struct backup {
 	struct heap_file to;
 	uint64_t last;  /* the copy must contain the updates below this durTS (INV-B2) */
 	uint32_t calls; /* of a worker, as last seen: control.h */
+	bool begun;     /* backup_together() has called backup_begin() */
 };
 
 static int write_failed(int error)
@@ -111,7 +114,6 @@ static int worker_lives(const struct backup *b)
 	                                        "try again; there is no copy");
 }
 
-/* INV-B2 */
 static int replay_to_last(struct backup *b)
 {
 	if (ring_tail(b->d) >= b->last)
@@ -138,18 +140,30 @@ static int write_super(struct backup *b)
 	s->logs = media_tail_encode(0);
 	s->state = MEDIA_CLOSED;
 	s->tail[0][0] = s->tail[1][0] = tail;
+	/* What a member has noted of the others: no replay writes to it meanwhile. */
+	if (media_is_member(s))
+		memcpy((uint8_t *)s + MEDIA_GROUP_OFFSET,
+		        (const uint8_t *)b->d->words + MEDIA_GROUP_OFFSET,
+		        MEDIA_PAGE_BYTES - MEDIA_GROUP_OFFSET);
 	/* From now on replays leave the copy alone. */
 	b->d->copy = NULL;
 	return 0;
 }
 
-static int copy_all(struct backup *b)
+static int copy_pieces(struct backup *b)
+{
+	int error = 0;
+	while (!error && b->d->copied < b->d->super->heap_bytes)
+		error = backup_step(b, copy_piece);
+	return error;
+}
+
+/* INV-B2 */
+static int replay_all(struct backup *b)
 {
 	struct arch_backoff backoff = {0};
 	struct ship_patience patience = {0};
 	int error = 0;
-	while (!error && b->d->copied < b->d->super->heap_bytes)
-		error = backup_step(b, copy_piece);
 	while (!error && ring_tail(b->d) < b->last) {
 		uint64_t before = ring_tail(b->d);
 		error = ship_patience(b->d, &patience);
@@ -160,6 +174,14 @@ static int copy_all(struct backup *b)
 		else if (ring_tail(b->d) == before)
 			arch_backoff(&backoff);
 	}
+	return error;
+}
+
+static int copy_all(struct backup *b)
+{
+	int error = copy_pieces(b);
+	if (!error)
+		error = replay_all(b);
 	return error ? error : backup_step(b, write_super);
 }
 
@@ -216,6 +238,13 @@ static int write_standby(struct heap_file *to, struct media_ship *page)
 	return heap_write_ship_page(to, page);
 }
 
+/* INV-B3 */
+static int finish_copy(struct heap_file *to, const char *path)
+{
+	const int unsynced = system_sync(to->fd);
+	return unsynced ? write_failed(unsynced) : heap_name_copy(to, path);
+}
+
 /* `page`: the copy's, or NULL. */
 static int make_copy(struct durability *d, const struct heap_file *from, const char *path,
         struct media_ship *page)
@@ -227,11 +256,8 @@ static int make_copy(struct durability *d, const struct heap_file *from, const c
 	error = backup_copy(d, from, &to);
 	if (!error && page)
 		error = write_standby(&to, page);
-	const int unsynced = error ? 0 : system_sync(to.fd);
-	if (unsynced)
-		error = write_failed(unsynced);
 	if (!error)
-		error = heap_name_copy(&to, path); /* INV-B3 */
+		error = finish_copy(&to, path);
 	heap_close_file(&to);
 	return error;
 }
@@ -240,6 +266,67 @@ int backup_heap(struct durability *d, const struct heap_file *from, const char *
 {
 	return make_copy(d, from, path, NULL);
 }
+
+/* ------------------------------------------------------------- several heaps */
+
+/* All pieces, and most of what is to be replayed. */
+static int copy_most(struct backup *b, const struct backup_member *m)
+{
+	int error = heap_create_copy(m->path, m->from, &b->to);
+	if (error)
+		return error;
+	error = backup_begin(b);
+	b->begun = !error;
+	if (!error)
+		error = copy_pieces(b);
+	return error ? error : replay_all(b);
+}
+
+/* No update over several heaps is in flight. */
+static int copy_rest(struct backup *b)
+{
+	b->last = drawn_end(b->d);
+	const int error = replay_all(b);
+	return error ? error : backup_step(b, write_super);
+}
+
+static int copy_together(const struct backup_set *set, struct backup *all)
+{
+	int error = 0;
+	unsigned k = 0;
+	for (; !error && k < set->n; k++)
+		error = copy_most(&all[k], &set->members[k]);
+	if (!error) {
+		set->shut(set->arg);
+		for (k = 0; !error && k < set->n; k++)
+			error = copy_rest(&all[k]);
+		set->open(set->arg);
+	}
+	if (!error)
+		for (k = 0; !error && k < set->n; k++)
+			error = finish_copy(&all[k].to, set->members[k].path);
+	return error ? fur_fail_at(error, set->members[k - 1].path) : 0;
+}
+
+int backup_together(const struct backup_set *set)
+{
+	struct backup *all = calloc(set->n + 1, sizeof *all);
+	if (!all)
+		return fur_fail(FUR_ENOMEM, "no memory to copy a group: free some memory");
+	for (unsigned k = 0; k < set->n; k++)
+		all[k] = (struct backup){
+		        .d = set->members[k].d, .from = set->members[k].from, .to.fd = -1};
+	const int error = copy_together(set, all);
+	for (unsigned k = 0; k < set->n; k++) {
+		if (all[k].begun)
+			backup_end(&all[k]);
+		heap_close_file(&all[k].to);
+	}
+	free(all);
+	return error;
+}
+
+/* ---------------------------------------------------------------- other copies */
 
 int backup_for_standby(struct durability *d, const struct heap_file *from, const char *path,
         struct media_ship *page)

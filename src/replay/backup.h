@@ -40,6 +40,24 @@ struct media_ship;
 FUR_MUST_USE int backup_for_standby(struct durability *d, const struct heap_file *from,
         const char *path, struct media_ship *page);
 
+/* backup_together - copy several heaps that this process has open.  When all but the last updates
+ * are in the copies, it calls shut(arg), and open(arg) when they are: in between no update over
+ * several of the heaps may be in flight.  So each is in the copies of all of them, or of none.
+ * Durable:  all copies and their names, before return.
+ * Errors:   as backup_heap(), for the copy that the message names. */
+struct backup_set {
+	const struct backup_member {
+		struct durability *d;
+		const struct heap_file *from;
+		const char *path;
+	} * members;
+	unsigned n;
+	void (*shut)(void *arg);
+	void (*open)(void *arg);
+	void *arg;
+};
+FUR_MUST_USE int backup_together(const struct backup_set *set);
+
 /* backup_copy - the same into `to`, a file for a copy, which may have no name (api/read_only.c).
  * It makes nothing durable.  Sets to->geometry. */
 FUR_MUST_USE int backup_copy(

@@ -23,24 +23,27 @@
  * Way 10, a recovery:
  *
  *     fur_open()                        opens the file
- *       open_parts()                    puts the heap's parts together
- *         control_take()                takes the right to replay
- *         start_working()               recovers, then marks the heap as open
- *           replay_unless_closed()      looks whether the heap was closed
- *             replay_recover()          recovers, in nine steps
- *               replay_recover_begin()    takes the first six
- *                 recovery_measure()        1. measure how far markers reach, and the log they name
- *                 recovery_look()           2. look at each marker and its record alone
- *                 recovery_mend()           3. correct single bytes that make a marker valid
- *                 recovery_judge()          4. judge: an update that names a lost one is lost
- *                 recovery_refuse_damage()  5. refuse a heap that is provably damaged
- *                 recovery_make_durable()   6. persist corrections, markers and records
- *               replay_recover_end()      takes the others
- *                 recovery_populate()       7. map the heap's pages, if most will be written
- *                 recovery_apply()          8. apply the kept updates, in order
- *                 two_laps_on()             9. move the tail, two laps on
- *                   ring_restart()            lets updates draw durTSs from there
- *           durability_set_state()      marks the heap as open, durably
+ *       open_heap()                     opens the heap
+ *         heap_begin_opening()          puts the heap's parts together
+ *           begin_parts()               takes the locks
+ *             control_take()            takes the right to replay
+ *         replay_unless_closed()        looks whether the heap was closed
+ *           replay_recover()            recovers, in nine steps
+ *             replay_recover_begin()    takes the first six
+ *               recovery_measure()        1. measure how far markers reach, and the log they name
+ *               recovery_look()           2. look at each marker and its record alone
+ *               recovery_mend()           3. correct single bytes that make a marker valid
+ *               recovery_judge()          4. judge: an update that names a lost one is lost
+ *               recovery_refuse_damage()  5. refuse a heap that is provably damaged
+ *               recovery_make_durable()   6. persist corrections, markers and records
+ *             replay_recover_end()      takes the others
+ *               recovery_populate()       7. map the heap's pages, if most will be written
+ *               recovery_apply()          8. apply the kept updates, in order
+ *               two_laps_on()             9. move the tail, two laps on
+ *                 ring_restart()            lets updates draw durTSs from there
+ *         heap_finish_opening()         lets updates begin
+ *           start_working()             marks the heap as open
+ *             durability_set_state()    durably
  */
 #include "base/error.h"
 #include "base/memory.h"

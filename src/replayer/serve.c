@@ -135,6 +135,11 @@ static int worker_ended(struct server *s)
 	if (error)
 		return error;
 	const bool left = s->d.ship.on && s->d.words->state != MEDIA_CLOSED; /* INV-SH4 */
+	/* The heap may have joined a group since it was attached; one that was not closed joins and
+	 * leaves none.  With an old copy, a part would be recovered without the others
+	 * (INV-GU5). */
+	if (s->d.words->state != MEDIA_CLOSED)
+		s->d.geometry.more = s->d.words->more;
 	recovered = false;
 	if (!left)
 		error = replay_unless_closed(&s->d, &result, &recovered);

@@ -129,7 +129,8 @@ argp CommandLine::for_argp()
 	int place = 0; /* without one, argp sorts the options */
 	words_.clear(), rows_.clear();
 	for (const Option &a : arguments_) {
-		words_ += (words_.empty() ? "" : " ") + a.name;
+		const bool all = std::holds_alternative<std::vector<std::string> *>(a.variable);
+		words_ += (words_.empty() ? "" : " ") + (all ? "[" + a.name + "...]" : a.name);
 		rows_.push_back({a.name.c_str(), 0, nullptr, OPTION_DOC, a.help.c_str(), ++place});
 	}
 	for (Option &o : options) {
@@ -194,7 +195,11 @@ error_t CommandLine::take(int key, char *value, argp_state *state)
 			line.take_option(last[apart ? -1 : 0], word,
 			        key == ARGP_KEY_ERROR || (apart && word.starts_with("--")));
 		} else if (key == ARGP_KEY_ARG) {
-			auto a = std::ranges::find(line.arguments_, false, &Option::given);
+			auto a = std::ranges::find_if(line.arguments_, [](const Option &o) {
+				return !o.given ||
+				       std::holds_alternative<std::vector<std::string> *>(
+				               o.variable);
+			});
 			if (a == line.arguments_.end())
 				throw WrongUsage("unexpected argument '" + word + "'");
 			a->set(word);

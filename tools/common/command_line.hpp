@@ -96,6 +96,12 @@ public:
 	{
 		return arguments_.emplace_back(name, &variable, help);
 	}
+	/* All words that follow: the last one. */
+	Option &arguments(
+	        const char *name, std::vector<std::string> &variable, const char *help = "")
+	{
+		return arguments_.emplace_back(name, &variable, help);
+	}
 	Option &at(const std::string &name);
 	void remove(const std::string &name);
 

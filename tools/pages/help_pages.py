@@ -18,6 +18,7 @@ import roff
 TOOLS = {
     "fur-check": "1",
     "fur-copy": "1",
+    "fur-group": "1",
     "fur-info": "1",
     "fur-replayer": "8",
     "fur-resize": "1",

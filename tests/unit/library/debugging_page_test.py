@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compare the table of messages in docs/debugging.md with fur.h and the library's sources.
+"""Compare the table of messages in docs/debugging.md with the headers and the library's sources.
 
     debugging_page_test.py ROOT
 
-The table has a row for each FUR_E code of the header, and no other code.  Each message that it
-quotes is in the sources, "..." standing for what differs.  The page names each word of FUR_DEBUG.
+The table has a row for each FUR_E code of fur.h and fur_group.h, and no other code.  Each message
+that it quotes is in the sources, "..." standing for what differs.  The page names each word of FUR_DEBUG.
 Exit status: 0 all of that holds, 1 something does not.
 """
 import re
@@ -17,6 +17,13 @@ def codes_of(header: str) -> set[str]:
     enum = re.search(r"enum fur_error \{(.*?)\n\};", header, re.S)
     assert enum, "fur.h has no enum fur_error"
     return set(re.findall(r"^\s*(FUR_\w+) = ", enum[1], re.M))
+
+
+def codes_of_groups(header: str) -> set[str]:
+    """FUR_EGROUP has its place beside the functions that return it."""
+    codes = set(re.findall(r"^\s*(FUR_E\w+) = -", header, re.M))
+    assert codes, "fur_group.h has no code"
+    return codes
 
 
 def texts_of(sources: list[Path]) -> str:
@@ -45,6 +52,7 @@ def main() -> int:
     root = Path(sys.argv[1])
     page = (root / "docs/debugging.md").read_text()
     codes = codes_of((root / "include/fur.h").read_text())
+    codes |= codes_of_groups((root / "include/fur_group.h").read_text())
     texts = texts_of(sorted((root / "src").glob("*/*.c*")))
     rows = rows_of(page)
     wrong = []
@@ -58,7 +66,7 @@ def main() -> int:
         wrong += [f"no message of libfur is {m!r}" for m in messages if not in_texts(m, texts)]
     told = {row[0].strip("`") for row in rows}
     wrong += [f"no row for {code}" for code in sorted(codes - told)]
-    wrong += [f"fur.h has no {code}" for code in sorted(told - codes)]
+    wrong += [f"the headers have no {code}" for code in sorted(told - codes)]
     aids = re.findall(r'\{"([a-z-]+)", FUR_DEBUG_\w+\}', (root / "src/api/options.c").read_text())
     wrong += [f"the words of FUR_DEBUG: no {aid!r}" for aid in aids if f"`{aid}`" not in page]
     if not aids:

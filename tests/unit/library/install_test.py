@@ -193,6 +193,7 @@ def run_tools(place, version):
         ("fur-stat", heap),
         ("fur-check", heap),
         ("fur-copy", heap, f"{place}/copy.fur"),
+        ("fur-group", "create", f"{place}/bank.group"),
         ("fur-resize", heap),
         ("pm-emulate", "--quiet", "--", f"{place}/pkg-config/counter", heap),
     ):

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * life_test.cpp - groups are created, opened and closed; heaps join and leave; what is refused.
+ */
+#include "group_dir.hpp"
+
+#include <thread>
+
+namespace
+{
+
+class Group : public GroupDir
+{
+};
+
+TEST_F(Group, WithoutMembers_IsThereAgain)
+{
+	create();
+	EXPECT_EQ(fur_group_members(group_), 0u);
+	EXPECT_EQ(fur_group_heap(group_, 0), nullptr);
+	close();
+	open();
+	EXPECT_EQ(fur_group_members(group_), 0u);
+}
+
+TEST_F(Group, ItsMembersKeepWhatTheyHave)
+{
+	create(3);
+	for (unsigned k = 0; k < 3; k++)
+		put(k, 10 + k);
+	close();
+	open();
+	ASSERT_EQ(fur_group_members(group_), 3u);
+	for (unsigned k = 0; k < 3; k++)
+		EXPECT_EQ(get(k), 10 + k);
+}
+
+TEST_F(Group, AMemberOpensAlone_AndIsAMemberStill)
+{
+	create(2);
+	put(1, 5);
+	close();
+	{
+		fur::Heap alone = fur::Heap::open(heap_name(1), small_options());
+		EXPECT_EQ(get(alone), 5u);
+		fur::Thread self(alone);
+		fur::update(self, [&](fur_update *tx) {
+			fur_store(tx, static_cast<uint64_t *>(fur_root(tx, 0)), uint64_t{6});
+		});
+	}
+	open();
+	EXPECT_EQ(get(1), 6u);
+}
+
+TEST_F(Group, FurCloseOfAMember_IsRefused)
+{
+	create(1);
+	EXPECT_EQ(fur_close(fur_group_heap(group_, 0)), FUR_EBUSY);
+	EXPECT_TRUE(message_has("fur_group_close")) << fur_errormsg();
+	put(0, 1);
+}
+
+TEST_F(Group, OpenTwice_IsRefused)
+{
+	create(1);
+	fur_group *twice;
+	EXPECT_EQ(fur_group_open(group_path().c_str(), nullptr, &twice), FUR_EBUSY);
+	EXPECT_EQ(twice, nullptr);
+	EXPECT_TRUE(message_has("the group is open")) << fur_errormsg();
+	run_in_child([&] {
+		EXPECT_EQ(fur_group_open(group_path().c_str(), nullptr, &twice), FUR_EBUSY);
+	});
+	add_new(1); /* which replaces the file: it is locked still */
+	EXPECT_EQ(fur_group_open(group_path().c_str(), nullptr, &twice), FUR_EBUSY);
+}
+
+TEST_F(Group, WithAMemberThatIsOpenElsewhere_IsRefusedAndUnchanged)
+{
+	create(2);
+	close();
+	{
+		fur::Heap alone = fur::Heap::open(heap_name(1), small_options());
+		EXPECT_EQ(try_open(), FUR_EBUSY);
+		EXPECT_TRUE(message_has("heap1")) << fur_errormsg();
+	}
+	open();
+}
+
+TEST_F(Group, Close_IsRefusedWhileAThreadIsRegistered)
+{
+	create(2);
+	fur_group_thread *self;
+	ASSERT_EQ(fur_group_register(group_, &self), 0);
+	EXPECT_EQ(fur_group_close(group_), FUR_EBUSY);
+	EXPECT_TRUE(message_has("fur_group_unregister")) << fur_errormsg();
+	ASSERT_EQ(fur_group_unregister(self), 0);
+	fur_thread *t;
+	ASSERT_EQ(fur_thread_register(fur_group_heap(group_, 1), nullptr, &t), 0);
+	EXPECT_EQ(fur_group_close(group_), FUR_EBUSY);
+	EXPECT_TRUE(message_has("heap1")) << fur_errormsg();
+	ASSERT_EQ(fur_thread_unregister(t), 0);
+}
+
+TEST_F(Group, AThreadThatEnds_EndsItsRegistration)
+{
+	create(1);
+	std::thread([&] {
+		fur_group_thread *self;
+		fur_thread *t;
+		ASSERT_EQ(fur_group_register(group_, &self), 0);
+		ASSERT_EQ(fur_group_thread_of(self, 0, &t), 0);
+	}).join();
+	close();
+}
+
+TEST_F(Group, ARegistration_IsOneForEachThread_AndForItAlone)
+{
+	create(1);
+	fur_group_thread *self, *again;
+	fur_thread *t;
+	ASSERT_EQ(fur_group_register(group_, &self), 0);
+	ASSERT_EQ(fur_group_register(group_, &again), 0);
+	EXPECT_EQ(self, again);
+	EXPECT_EQ(fur_group_thread_of(self, 1, &t), FUR_EINVAL);
+	EXPECT_EQ(fur_group_thread_of(self, FUR_GROUP_MOST_MEMBERS, &t), FUR_EINVAL);
+	std::thread([&] {
+		fur_thread *other;
+		EXPECT_EQ(fur_group_thread_of(self, 0, &other), FUR_EINVAL);
+		EXPECT_EQ(fur_group_unregister(self), FUR_EINVAL);
+	}).join();
+	ASSERT_EQ(fur_group_thread_of(self, 0, &t), 0);
+	fur_ro *ro;
+	ASSERT_EQ(fur_begin_ro(t, &ro), 0);
+	EXPECT_EQ(fur_group_unregister(self), FUR_ENESTED);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
+	EXPECT_EQ(fur_group_unregister(self), 0) << fur_errormsg();
+	EXPECT_EQ(fur_group_unregister(nullptr), FUR_EINVAL);
+}
+
+TEST_F(Group, BadArguments_AreRefused)
+{
+	fur_group *g;
+	unsigned member;
+	fur_group_options o = {};
+	o.size = sizeof o;
+	EXPECT_EQ(fur_group_create(nullptr, nullptr, &g), FUR_EINVAL);
+	EXPECT_EQ(fur_group_open(group_path().c_str(), nullptr, &g), FUR_ENOENT);
+	for (uint32_t most : {1u, 257u}) {
+		o.most_members = most;
+		EXPECT_EQ(fur_group_create(group_path().c_str(), &o, &g), FUR_EINVAL) << most;
+	}
+	create();
+	EXPECT_EQ(fur_group_create(group_path().c_str(), nullptr, &g), FUR_EEXIST);
+	EXPECT_EQ(fur_group_add(group_, heap_name(0).c_str(), nullptr, &member), FUR_ENOENT);
+	EXPECT_EQ(
+	        fur_group_add(group_, (dir_ + "/none/heap").c_str(), nullptr, &member), FUR_ENOENT);
+	EXPECT_EQ(fur_group_remove(group_, 0), FUR_EINVAL);
+	EXPECT_EQ(fur_group_close(nullptr), FUR_EINVAL);
+	g = group_;
+	close();
+	EXPECT_EQ(fur_group_close(g), FUR_EINVAL) << "closed before";
+}
+
+TEST_F(Group, HasAsManyMembersAsItWasMadeFor)
+{
+	create(2, 2);
+	unsigned member;
+	fur::Options o = small_options();
+	EXPECT_EQ(fur_group_add(group_, heap_name(2).c_str(), &o, &member), FUR_ENOSPC);
+	EXPECT_NE(access(heap_name(2).c_str(), F_OK), 0);
+	ASSERT_EQ(fur_group_remove(group_, 0), 0) << fur_errormsg();
+	EXPECT_EQ(fur_group_add(group_, heap_name(2).c_str(), &o, &member), FUR_ENOSPC)
+	        << "an index is never another's";
+}
+
+TEST_F(Group, SixtyFourMembers)
+{
+	create(64);
+	close();
+	open();
+	ASSERT_EQ(fur_group_members(group_), 64u);
+	fur_group_thread *self;
+	ASSERT_EQ(fur_group_register(group_, &self), 0);
+	for (unsigned k = 0; k < 64; k++) {
+		fur_thread *t;
+		ASSERT_EQ(fur_group_thread_of(self, k, &t), 0) << fur_errormsg();
+	}
+	ASSERT_EQ(fur_group_unregister(self), 0);
+}
+
+/* ------------------------------------------------------------------ not closed */
+
+TEST_F(Group, ThatWasNotClosed_IsRecovered)
+{
+	create(3);
+	close();
+	run_in_child([&] {
+		open();
+		for (unsigned k = 0; k < 3; k++)
+			put(k, 20 + k);
+		_exit(0);
+	});
+	{
+		/* One of them alone: no update needs another. */
+		fur::Heap alone = fur::Heap::open(heap_name(1), small_options());
+		EXPECT_EQ(get(alone), 21u);
+	}
+	open();
+	for (unsigned k = 0; k < 3; k++) {
+		EXPECT_EQ(get(k), 20 + k);
+		fur_info info;
+		info.size = sizeof info;
+		ASSERT_EQ(fur_get_info(fur_group_heap(group_, k), &info), 0);
+		EXPECT_EQ(info.recovered, k != 1);
+	}
+}
+
+/* The two that are there are opened, and the group is whole again. */
+TEST_F(Group, ThatWasNotClosed_OpensWithoutAMember)
+{
+	create(3);
+	close();
+	run_in_child([&] {
+		open();
+		for (unsigned k = 0; k < 3; k++)
+			put(k, 20 + k);
+		_exit(0);
+	});
+	std::filesystem::rename(heap_name(1), in_dir("away"));
+	EXPECT_EQ(try_open(), FUR_ENOENT);
+	open(true);
+	EXPECT_EQ(get(0u), 20u);
+	put(2, 30);
+	close();
+	std::filesystem::rename(in_dir("away"), heap_name(1));
+	open();
+	EXPECT_EQ(get(1), 21u);
+	EXPECT_EQ(get(2), 30u);
+}
+
+TEST_F(Group, AMissingMemberIsRemoved)
+{
+	create(3);
+	put(1, 4);
+	close();
+	std::filesystem::rename(heap_name(1), in_dir("away"));
+	open(true);
+	ASSERT_EQ(fur_group_remove(group_, 1), 0) << fur_errormsg();
+	close();
+	open();
+	EXPECT_EQ(fur_group_heap(group_, 1), nullptr);
+	unsigned member;
+	ASSERT_EQ(fur_group_add(group_, in_dir("away").c_str(), nullptr, &member), 0)
+	        << fur_errormsg();
+	EXPECT_EQ(get(member), 4u);
+}
+
+/* ------------------------------------------------------------------ joining */
+
+TEST_F(Group, AnOldHeapJoins_AndKeepsWhatItHas)
+{
+	{
+		fur::Heap old = fur::Heap::create(heap_name(0), small_options());
+		fur::Thread self(old);
+		block_in_root(self, 8, 0);
+	}
+	create();
+	unsigned member;
+	ASSERT_EQ(fur_group_add(group_, heap_name(0).c_str(), nullptr, &member), 0)
+	        << fur_errormsg();
+	put(0, 7);
+	close();
+	open();
+	EXPECT_EQ(get(0u), 7u);
+}
+
+TEST_F(Group, AHeapThatIsOpen_DoesNotJoin)
+{
+	fur::Heap old = fur::Heap::create(heap_name(0), small_options());
+	create();
+	unsigned member;
+	EXPECT_EQ(fur_group_add(group_, heap_name(0).c_str(), nullptr, &member), FUR_EBUSY);
+	EXPECT_EQ(fur_group_members(group_), 0u);
+}
+
+TEST_F(Group, AHeapThatWasNotClosed_DoesNotJoin)
+{
+	run_in_child([&] {
+		auto *old = new fur::Heap(fur::Heap::create(heap_name(0), small_options()));
+		fur::Thread self(*old);
+		block_in_root(self, 8, 0);
+		_exit(0);
+	});
+	create();
+	unsigned member;
+	EXPECT_EQ(fur_group_add(group_, heap_name(0).c_str(), nullptr, &member), FUR_EBUSY);
+	EXPECT_TRUE(message_has("fur-replayer")) << fur_errormsg();
+}
+
+TEST_F(Group, AMemberAndItsCopy_DoNotJoinAgain)
+{
+	create(2);
+	const std::string copy = in_dir("copy");
+	ASSERT_EQ(fur_backup(fur_group_heap(group_, 1), copy.c_str()), 0) << fur_errormsg();
+	unsigned member;
+	EXPECT_EQ(fur_group_add(group_, copy.c_str(), nullptr, &member), FUR_EGROUP);
+	EXPECT_TRUE(message_has("member 1")) << fur_errormsg();
+	close();
+	fur_group *other;
+	ASSERT_EQ(fur_group_create(in_dir("other.group").c_str(), nullptr, &other), 0);
+	EXPECT_EQ(fur_group_add(other, heap_name(0).c_str(), nullptr, &member), FUR_EGROUP);
+	EXPECT_TRUE(message_has("another group")) << fur_errormsg();
+	EXPECT_EQ(fur_group_close(other), 0);
+	open();
+}
+
+TEST_F(Group, APathWithStrangeLetters)
+{
+	create();
+	const std::string name = " a%\n\xc3\xa9 ";
+	unsigned member;
+	fur::Options o = small_options();
+	ASSERT_EQ(fur_group_add(group_, in_dir(name).c_str(), &o, &member), 0) << fur_errormsg();
+	close();
+	EXPECT_NE(text_of(group_path()).find("  a%25%0a\xc3\xa9 \n"), std::string::npos)
+	        << text_of(group_path());
+	open();
+	EXPECT_NE(fur_group_heap(group_, 0), nullptr);
+}
+
+TEST_F(Group, ItsDirectoryMoves)
+{
+	create(2);
+	put(1, 3);
+	close();
+	const std::string moved = dir_ + "-moved";
+	std::filesystem::rename(dir_, moved);
+	dir_ = moved;
+	open();
+	EXPECT_EQ(get(1), 3u);
+}
+
+/* ------------------------------------------------------------------ leaving */
+
+TEST_F(Group, AMemberLeaves_AndIsAHeapLikeAnyOther)
+{
+	create(3);
+	put(1, 9);
+	ASSERT_EQ(fur_group_remove(group_, 1), 0) << fur_errormsg();
+	EXPECT_EQ(fur_group_heap(group_, 1), nullptr);
+	EXPECT_EQ(fur_group_members(group_), 3u);
+	EXPECT_EQ(fur_group_remove(group_, 1), FUR_EINVAL);
+	{
+		fur::Heap alone = fur::Heap::open(heap_name(1), small_options());
+		EXPECT_EQ(get(alone), 9u);
+	}
+	unsigned member;
+	ASSERT_EQ(fur_group_add(group_, heap_name(1).c_str(), nullptr, &member), 0)
+	        << fur_errormsg();
+	EXPECT_EQ(member, 3u) << "an index is never another's";
+	close();
+	open();
+	EXPECT_EQ(get(3), 9u);
+}
+
+TEST_F(Group, AMemberInUse_DoesNotLeave)
+{
+	create(2);
+	fur_group_thread *self;
+	fur_thread *t, *other;
+	ASSERT_EQ(fur_group_register(group_, &self), 0);
+	ASSERT_EQ(fur_group_thread_of(self, 0, &t), 0);
+	EXPECT_EQ(fur_group_remove(group_, 0), FUR_EBUSY);
+	fur_ro *ro;
+	ASSERT_EQ(fur_begin_ro(t, &ro), 0);
+	EXPECT_EQ(fur_group_remove(group_, 1), FUR_ENESTED);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0);
+	EXPECT_EQ(fur_group_remove(group_, 1), 0) << fur_errormsg();
+	EXPECT_EQ(fur_group_thread_of(self, 1, &other), FUR_EINVAL);
+	EXPECT_EQ(fur_group_unregister(self), 0);
+}
+
+/* ------------------------------------------------------------------ missing */
+
+TEST_F(Group, AMemberIsMissing)
+{
+	create(3);
+	close();
+	std::filesystem::rename(heap_name(1), in_dir("away"));
+	EXPECT_EQ(try_open(), FUR_ENOENT);
+	EXPECT_TRUE(message_has("heap1") && message_has("member 1")) << fur_errormsg();
+	open(true);
+	EXPECT_EQ(fur_group_heap(group_, 1), nullptr);
+	EXPECT_EQ(fur_group_members(group_), 3u);
+	fur_group_thread *self;
+	fur_thread *t;
+	ASSERT_EQ(fur_group_register(group_, &self), 0);
+	EXPECT_EQ(fur_group_thread_of(self, 1, &t), FUR_ENOENT);
+	EXPECT_TRUE(message_has("heap1")) << fur_errormsg();
+	ASSERT_EQ(fur_group_unregister(self), 0);
+	put(0, 1);
+	close();
+	std::filesystem::rename(in_dir("away"), heap_name(1));
+	open();
+}
+
+TEST_F(Group, AnotherHeapInAMembersPlace_IsRefused)
+{
+	create(2);
+	close();
+	std::filesystem::rename(heap_name(1), in_dir("away"));
+	std::filesystem::copy(heap_name(0), heap_name(1));
+	EXPECT_EQ(try_open(), FUR_EGROUP);
+	EXPECT_TRUE(message_has("heap1") && message_has("fur-group rebuild")) << fur_errormsg();
+	std::filesystem::remove(heap_name(1));
+	fur::Heap::create(heap_name(1), small_options());
+	EXPECT_EQ(try_open(), FUR_EGROUP);
+	EXPECT_TRUE(message_has("is in no group")) << fur_errormsg();
+	EXPECT_EQ(try_open(true), FUR_EGROUP);
+	std::filesystem::rename(in_dir("away"), heap_name(1));
+	open();
+}
+
+/* --------------------------------------------------------------------- fork */
+
+TEST_F(Group, AChildOnlyClosesItsCopy)
+{
+	create(2);
+	put(0, 1);
+	fur_group_thread *self;
+	ASSERT_EQ(fur_group_register(group_, &self), 0);
+	run_in_child([&] {
+		fur_thread *t;
+		fur_group_thread *own;
+		unsigned member;
+		EXPECT_EQ(fur_group_thread_of(self, 0, &t), FUR_EFORK);
+		EXPECT_EQ(fur_group_register(group_, &own), FUR_EFORK);
+		EXPECT_EQ(fur_group_unregister(self), FUR_EFORK);
+		EXPECT_EQ(fur_group_remove(group_, 0), FUR_EFORK);
+		EXPECT_EQ(fur_group_add(group_, heap_name(0).c_str(), nullptr, &member), FUR_EFORK);
+		EXPECT_EQ(fur_group_close(group_), 0) << fur_errormsg();
+	});
+	ASSERT_EQ(fur_group_unregister(self), 0);
+	put(0, 2);
+	EXPECT_EQ(get(0u), 2u);
+}
+
+} // namespace

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stops_test.cpp - a heap joins or leaves a group, and each call that writes ends the process, or
+ * fails, in turn: afterwards the group opens, and the heap is a member, or a heap like any other.
+ * It stands in the system's place, and so is a program of its own.
+ */
+#include "group_dir.hpp"
+
+#include <cerrno>
+#include <dlfcn.h>
+#include <functional>
+#include <sys/uio.h>
+
+namespace
+{
+
+enum class Stop { NOTHING, END, FAIL };
+
+/* What the calls that write do since they were armed, and which of them. */
+Stop stop = Stop::NOTHING;
+long stop_at, calls;
+pthread_t armed_by;
+constexpr int ENDED = 77;
+
+/* Other threads are libfur's own. */
+bool stops_here()
+{
+	if (stop == Stop::NOTHING || !pthread_equal(pthread_self(), armed_by) || ++calls != stop_at)
+		return false;
+	if (stop == Stop::END)
+		_exit(ENDED);
+	errno = EIO;
+	return true;
+}
+
+template <class Call>
+Call *next_of(const char *name)
+{
+	return reinterpret_cast<Call *>(dlsym(RTLD_NEXT, name));
+}
+
+} // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+/* The library's calls.  Where off_t has always 64 bits, the names without 64 are the same. */
+EXPORT ssize_t pwrite64(int fd, const void *from, size_t bytes, off_t offset)
+{
+	static auto *const next = next_of<decltype(pwrite)>("pwrite64");
+	return stops_here() ? -1 : next(fd, from, bytes, offset);
+}
+EXPORT ssize_t pwritev64(int fd, const iovec *pieces, int n, off_t offset)
+{
+	static auto *const next = next_of<decltype(pwritev)>("pwritev64");
+	return stops_here() ? -1 : next(fd, pieces, n, offset);
+}
+EXPORT int fsync(int fd)
+{
+	static auto *const next = next_of<decltype(fsync)>("fsync");
+	return stops_here() ? -1 : next(fd);
+}
+EXPORT int fdatasync(int fd)
+{
+	static auto *const next = next_of<decltype(fdatasync)>("fdatasync");
+	return stops_here() ? -1 : next(fd);
+}
+EXPORT int renameat2(int at, const char *from, int to_at, const char *to, unsigned flags) noexcept
+{
+	static auto *const next = next_of<decltype(renameat2)>("renameat2");
+	return stops_here() ? -1 : next(at, from, to_at, to, flags);
+}
+EXPORT int linkat(int at, const char *from, int to_at, const char *to, int flags) noexcept
+{
+	static auto *const next = next_of<decltype(linkat)>("linkat");
+	return stops_here() ? -1 : next(at, from, to_at, to, flags);
+}
+
+namespace
+{
+
+class Stops : public GroupDir
+{
+protected:
+	/* `step` in a process of its own, which has the group open, with call `n` stopping it.
+	 * Returns false if there is no call `n`. */
+	bool stopped(Stop how, long n, const std::function<int(fur_group *)> &step)
+	{
+		const pid_t child = fork();
+		if (child == 0) {
+			/* In `sync` libfur writes by calls. */
+			fur_group_options o = {};
+			fur::Options heap = small_options();
+			heap.pm = FUR_PM_SYNC;
+			o.size = sizeof o;
+			o.heap = &heap;
+			fur_group *g;
+			if (fur_group_open(group_path().c_str(), &o, &g))
+				_exit(2);
+			armed_by = pthread_self();
+			stop_at = n;
+			stop = how;
+			const int error = step(g);
+			stop = Stop::NOTHING;
+			if (calls < n)
+				_exit(error ? 3 : 0);
+			/* A call has failed: the group may have noticed, and works on. */
+			const int closed = fur_group_close(g);
+			_exit(error && closed ? 4 : ENDED);
+		}
+		int status = 0;
+		EXPECT_EQ(waitpid(child, &status, 0), child);
+		EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+		EXPECT_TRUE(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == ENDED)
+		        << WEXITSTATUS(status) << " at call " << n;
+		return WEXITSTATUS(status) == ENDED;
+	}
+
+	/* Is heap `k` a member, of this group and by itself?  It is the same. */
+	bool is_member(unsigned k)
+	{
+		bool member = false;
+		open();
+		for (unsigned m = 0; m < fur_group_members(group_); m++)
+			if (fur_heap *heap = fur_group_heap(group_, m)) {
+				fur_info info;
+				info.size = sizeof info;
+				EXPECT_EQ(fur_get_info(heap, &info), 0);
+				member |= m == k;
+			}
+		close();
+		const bool there = access(heap_name(k).c_str(), F_OK) == 0;
+		EXPECT_TRUE(there || !member);
+		if (there) {
+			EXPECT_EQ(member, !joins_another(k)) << "call " << stop_at;
+		}
+		return member;
+	}
+
+	/* Another group takes it, and gives it back. */
+	bool joins_another(unsigned k)
+	{
+		fur_group *other;
+		unsigned m;
+		const std::string path = in_dir("other.group");
+		/* A call may have failed after the heap was open. */
+		fur::Heap::open(heap_name(k), small_options()).close();
+		EXPECT_EQ(fur_group_create(path.c_str(), nullptr, &other), 0) << fur_errormsg();
+		const int error = fur_group_add(other, heap_name(k).c_str(), nullptr, &m);
+		EXPECT_TRUE(error == 0 || error == FUR_EGROUP) << fur_errormsg();
+		if (!error) {
+			EXPECT_EQ(fur_group_remove(other, m), 0) << fur_errormsg();
+		}
+		EXPECT_EQ(fur_group_close(other), 0) << fur_errormsg();
+		std::filesystem::remove(path);
+		return !error;
+	}
+
+	void keeps_value(unsigned k, uint64_t value)
+	{
+		fur::Heap alone = fur::Heap::open(heap_name(k), small_options());
+		EXPECT_EQ(get(alone), value);
+	}
+};
+
+TEST_F(Stops, AnOldHeapJoins)
+{
+	for (Stop how : {Stop::END, Stop::FAIL}) {
+		unsigned joined = 0, not_joined = 0;
+		for (long n = 1;; n++) {
+			std::filesystem::remove(group_path());
+			std::filesystem::remove(heap_name(0));
+			std::filesystem::remove(heap_name(1));
+			create(2);
+			put(1, 5);
+			ASSERT_EQ(fur_group_remove(group_, 1), 0) << fur_errormsg();
+			close();
+			if (!stopped(how, n, [&](fur_group *g) {
+				    unsigned m;
+				    return fur_group_add(g, heap_name(1).c_str(), nullptr, &m);
+			    }))
+				break;
+			/* As member 2: index 1 was another one's. */
+			open();
+			const bool is = fur_group_members(group_) == 3;
+			close();
+			(is ? joined : not_joined)++;
+			EXPECT_EQ(joins_another(1), !is) << "call " << n;
+			keeps_value(1, 5);
+			open();
+			unsigned m = 2;
+			if (!is) {
+				EXPECT_EQ(
+				        fur_group_add(group_, heap_name(1).c_str(), nullptr, &m), 0)
+				        << fur_errormsg();
+			}
+			EXPECT_EQ(m, 2u);
+			EXPECT_EQ(get(2), 5u);
+			close();
+		}
+		EXPECT_GT(not_joined, 4u);
+		if (how == Stop::END) {
+			EXPECT_GT(joined, 2u);
+		}
+	}
+}
+
+TEST_F(Stops, ANewHeapJoins)
+{
+	for (Stop how : {Stop::END, Stop::FAIL}) {
+		unsigned joined = 0, not_joined = 0;
+		for (long n = 1;; n++) {
+			std::filesystem::remove(group_path());
+			std::filesystem::remove(heap_name(0));
+			create();
+			close();
+			if (!stopped(how, n, [&](fur_group *g) {
+				    unsigned m;
+				    fur::Options o = small_options();
+				    o.pm = FUR_PM_SYNC;
+				    return fur_group_add(g, heap_name(0).c_str(), &o, &m);
+			    }))
+				break;
+			(is_member(0) ? joined : not_joined)++;
+			EXPECT_EQ(access(heap_name(0).c_str(), F_OK) == 0, is_member(0))
+			        << "call " << n;
+		}
+		EXPECT_GT(not_joined, 4u);
+		if (how == Stop::END) {
+			EXPECT_GT(joined, 0u);
+		}
+	}
+}
+
+TEST_F(Stops, AMemberLeaves)
+{
+	for (Stop how : {Stop::END, Stop::FAIL}) {
+		unsigned left = 0, stayed = 0;
+		for (long n = 1;; n++) {
+			std::filesystem::remove(group_path());
+			std::filesystem::remove(heap_name(0));
+			std::filesystem::remove(heap_name(1));
+			create(2);
+			put(1, 5);
+			close();
+			if (!stopped(how, n, [&](fur_group *g) { return fur_group_remove(g, 1); }))
+				break;
+			if (is_member(1)) {
+				stayed++;
+				open();
+				EXPECT_EQ(fur_group_remove(group_, 1), 0) << fur_errormsg();
+				close();
+			} else {
+				left++;
+			}
+			EXPECT_TRUE(joins_another(1)) << "call " << n;
+			keeps_value(1, 5);
+		}
+		EXPECT_GT(left, 2u);
+		EXPECT_GT(stayed, 2u);
+	}
+}
+
+} // namespace
