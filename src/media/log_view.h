@@ -285,7 +285,7 @@ static inline bool log_walk_next(struct log_walk *w)
 
 /* ------------------------------------------------------------------- parts */
 
-/* Read the list of parts with which the record of `marker` ends.  `marker` is a plausible copy, with
+/* Read the list of parts with which the record of `marker` ends, which is a plausible copy with
  * MEDIA_PART.  False: the entry is missing, or one of its fields makes no sense in this heap
  * (INV-R8); the list may be anything then. */
 bool log_read_parts(const struct media_file *f, const struct media_marker *marker,

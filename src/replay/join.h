@@ -27,8 +27,9 @@ struct join_member {
 };
 
 /* replay_join - recover those of the members that were not closed, check the others
- * (replay_check_closed), and note that all are open in their group.  A part is kept only if all parts of its update are (INV-GU5), so updates over
- * several members survive in all of them, or in none.
+ * (replay_check_closed), and note that all are open in their group.  A part is kept only if all
+ * parts of its update are (INV-GU5), so updates over several members survive in all of them, or in
+ * none.
  * `missing`: indices of members of the group that are not there; the others' updates must not need
  * them.
  * Durable: the members, before return.  After a failure, call it again: each member that was done

@@ -588,7 +588,7 @@ TEST_F(Join, ClosedMember_WithAMarkerAboveItsTail_IsRefused)
 	expect_join_refused(FUR_ECORRUPT, {m_[1]->path_});
 }
 
-/* A later update of member 0 knew that it had settled: in member 1, too. */
+/* A later update of member 0 knew that it had settled, and so in member 1 as well. */
 TEST_F(Join, PartThatHadSettled_IsNotDropped)
 {
 	put(0, 7, {{0, 0}, {1, 3}});
@@ -1101,7 +1101,7 @@ TEST_F(Join, Beside_AnotherProcess_StopsAtPartsThatAreNotSettled)
 class MemberTool : public Join
 {
 protected:
-	/* What the program prints, and its exit status.  `until`: end it when it has printed that. */
+	/* What the program prints, and its exit status.  `until`: end it when it prints that. */
 	static std::pair<std::string, int> run(
 	        const char *program, std::vector<std::string> args, const std::string &until = {})
 	{
