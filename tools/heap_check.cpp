@@ -69,6 +69,7 @@ public:
 			heap_.map(super_);
 			check_state();
 			check_role();
+			check_group();
 			check_size();
 			if (std::optional<uint64_t> tail = check_tail()) {
 				Ring ring = check_ring(heap_, *tail, closed_, report_);
@@ -260,6 +261,31 @@ private:
 			        RESTORE);
 		else if (page->role != MEDIA_NO_ROLE)
 			report_.role = role_text(page->role);
+	}
+
+	void check_group_word(uint64_t offset, const std::string &what)
+	{
+		uint64_t value, now;
+		memcpy(&now, reinterpret_cast<const uint8_t *>(heap_.words()) + offset, sizeof now);
+		if (now && media_tail_decode(now, &value))
+			mendable("group page", what + " is damaged",
+			        {offset, word(0), "group page: " + what + " set to unknown"});
+	}
+
+	/* A decision that does not check may have been torn by a power failure, and then counts for
+	 * nothing.  Each word is stored whole. */
+	void check_group()
+	{
+		if (!media_is_member(&super_))
+			return;
+		check_group_word(MEDIA_GROUP_OFFSET + offsetof(media_group, opened),
+		        "whether it was opened alone");
+		check_group_word(MEDIA_GROUP_OFFSET + offsetof(media_group, free_below),
+		        "which decisions are of use");
+		for (uint32_t k = 0; k < super_.more.group_members; k++)
+			check_group_word(MEDIA_GROUP_OFFSET + offsetof(media_group, seen) +
+			                         k * sizeof(uint64_t),
+			        "what is seen of member " + text(k));
 	}
 
 	void check_state()

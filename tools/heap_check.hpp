@@ -25,7 +25,8 @@ struct Repair {
 };
 
 struct Problem {
-	std::string where; /* superblock, file, state, ship page, tail, ring, log, allocator */
+	std::string where; /* superblock, file, state, ship page, group page, tail, ring, log,
+	                      allocator */
 	std::string what;
 	std::string remedy;
 	std::optional<Repair> repair;

@@ -410,7 +410,12 @@ private:
 		if (walk.broken)
 			problem("log", "update " + text(durts) + " of thread " +
 			                       text(marker(durts)->thread) +
-			                       " checks, and stores outside the heap");
+			                       (walk.parts == LOG_PARTS_BROKEN
+			                                       ? " checks, and names parts of an "
+			                                         "update over several heaps that "
+			                                         "make no sense"
+			                                       : " checks, and stores outside the "
+			                                         "heap"));
 	}
 
 	HeapView &heap_;

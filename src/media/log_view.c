@@ -75,23 +75,26 @@ static bool list_is_good(const struct media_super *s, const struct media_parts *
 	return true;
 }
 
-void log_walk_end(struct log_walk *w)
+/* Is all that is left of the record its list of parts? */
+static bool list_is_all(const struct log_walk *w)
 {
 	struct media_parts list;
 	uint64_t bytes = 0;
-	const bool is_part = w->parts == LOG_PARTS_ALWAYS;
-	if (w->parts == LOG_PARTS_CHECKED) {
-		const uint64_t word = word_at(w->file.super, &w->left, w->left.from);
-		w->broken = media_entry_payload(word) != MEDIA_ENTRY_PARTS;
-		w->parts = LOG_PARTS_NEVER;
-		w->left.from = w->left.end;
-		return;
-	}
-	w->broken = w->parts == LOG_PARTS_NEVER || !read_list(&w->file, &w->left, &list, &bytes) ||
-	            !list_is_good(w->file.super, &list) ||
-	            (is_part && w->left.from + bytes != w->left.end) ||
-	            (is_part && list.part[list.mine].durts != w->durts);
-	w->parts = LOG_PARTS_NEVER;
+	if (w->left.from >= w->left.end || !read_list(&w->file, &w->left, &list, &bytes) ||
+	        !list_is_good(w->file.super, &list))
+		return false;
+	return w->parts == LOG_PARTS_PERHAPS ||
+	       (w->left.from + bytes == w->left.end && list.part[list.mine].durts == w->durts);
+}
+
+void log_walk_end(struct log_walk *w)
+{
+	const enum log_parts_end parts = w->parts;
+	/* Otherwise it is an entry outside the heap. */
+	const bool at_list = w->left.from >= w->left.end || w->entry.bytes == MEDIA_ENTRY_PARTS;
+	w->broken = w->broken || parts == LOG_PARTS_NEVER || !list_is_all(w);
+	w->parts = w->broken && parts == LOG_PARTS_ALWAYS && at_list ? LOG_PARTS_BROKEN
+	                                                             : LOG_PARTS_NEVER;
 	if (!w->broken)
 		w->left.from = w->left.end;
 }

@@ -214,9 +214,9 @@ static inline bool log_read_entry(
 	       e->bytes <= s->heap_bytes && e->offset <= s->heap_bytes - e->bytes;
 }
 
-/* Does a record end with a MEDIA_ENTRY_PARTS?  Without its marker no one knows.  CHECKED: it does,
- * and the caller, which does not use the list, has checked it. */
-enum log_parts_end { LOG_PARTS_NEVER, LOG_PARTS_PERHAPS, LOG_PARTS_ALWAYS, LOG_PARTS_CHECKED };
+/* Does a record end with a MEDIA_ENTRY_PARTS?  Without its marker no one knows.  LOG_PARTS_BROKEN:
+ * the walk has ended where one should be, or at one that makes no sense. */
+enum log_parts_end { LOG_PARTS_NEVER, LOG_PARTS_PERHAPS, LOG_PARTS_ALWAYS, LOG_PARTS_BROKEN };
 
 /* A walk over the entries of one record.  It steps over a MEDIA_ENTRY_PARTS, which stores nothing:
  *
@@ -264,23 +264,15 @@ static inline struct log_walk log_walk_update(const struct media_file *f, uint64
 	return w;
 }
 
-/* The same, of an update that apply_check() has accepted, for what its record stores. */
-static inline struct log_walk log_walk_stores(const struct media_file *f, uint64_t durts)
-{
-	struct log_walk w = log_walk_update(f, durts);
-	if (w.parts == LOG_PARTS_ALWAYS)
-		w.parts = LOG_PARTS_CHECKED;
-	return w;
-}
-
-/* The next entry is none that stores.  Ends the walk: it is whole if all that is left is the
- * MEDIA_ENTRY_PARTS with which the record may end. */
+/* The next entry is none that stores, or there is none.  Ends the walk: it is whole if all that is
+ * left is the MEDIA_ENTRY_PARTS with which the record may end. */
 void log_walk_end(struct log_walk *w);
 
 static inline bool log_walk_next(struct log_walk *w)
 {
-	if (unlikely(w->broken || w->left.from >= w->left.end)) {
-		w->broken |= w->parts == LOG_PARTS_ALWAYS;
+	if (w->broken || w->left.from >= w->left.end) {
+		if (unlikely(w->parts == LOG_PARTS_ALWAYS))
+			log_walk_end(w);
 		return false;
 	}
 	if (unlikely(!log_read_entry(&w->file, &w->left, &w->entry))) {
@@ -293,7 +285,7 @@ static inline bool log_walk_next(struct log_walk *w)
 
 /* ------------------------------------------------------------------- parts */
 
-/* Read the list of parts with which the record of `marker` ends.  `marker` is a plausible copy, with
+/* Read the list of parts with which the record of `marker` ends, which is a plausible copy with
  * MEDIA_PART.  False: the entry is missing, or one of its fields makes no sense in this heap
  * (INV-R8); the list may be anything then. */
 bool log_read_parts(

@@ -36,6 +36,11 @@ static int walk_error(const struct log_walk *w, uint64_t durts)
 {
 	if (!w->broken)
 		return 0;
+	if (w->parts == LOG_PARTS_BROKEN)
+		return fur_fail(FUR_ECORRUPT,
+		        "the redo log of update %llu, a part of one over several heaps, names "
+		        "parts that make no sense: restore the file from a copy",
+		        (unsigned long long)durts);
 	return fur_fail(FUR_ECORRUPT,
 	        "the redo log of update %llu stores %llu bytes at heap offset %llu, outside the "
 	        "heap: restore the file from a copy",
@@ -220,7 +225,7 @@ static int take_bulk(
 static int take_update(struct writer *w, uint64_t durts)
 {
 	const struct media_file file = durability_file(w->d);
-	struct log_walk walk = log_walk_stores(&file, durts);
+	struct log_walk walk = log_walk_update(&file, durts);
 	int error = 0;
 	while (!error && log_walk_next(&walk)) {
 		if (walk.entry.payload)
@@ -381,7 +386,7 @@ static int sort_update(const struct application *a, struct apply_basket *baskets
         struct replay_result *result)
 {
 	const struct media_file file = durability_file(a->d);
-	struct log_walk walk = log_walk_stores(&file, durts);
+	struct log_walk walk = log_walk_update(&file, durts);
 	int error = 0;
 	while (!error && log_walk_next(&walk)) {
 		const struct log_entry *e = &walk.entry;
@@ -534,7 +539,7 @@ int apply_to_copy(const struct durability *d, uint64_t from, uint64_t to)
 	for (uint64_t at = from; at < to && !error; at++) {
 		if (!log_marker_commits(durability_marker(d, at)))
 			continue;
-		struct log_walk walk = log_walk_stores(&file, at);
+		struct log_walk walk = log_walk_update(&file, at);
 		while (log_walk_next(&walk))
 			entry_to_copy(d, &walk.entry);
 		error = walk_error(&walk, at);

@@ -619,3 +619,22 @@ int replay_alone(struct durability *d, struct replay_result *result)
 	*result = m.result;
 	return error;
 }
+
+/* A member of a group, by itself. */
+static int unless_closed_alone(struct durability *d, struct replay_result *result, bool recover)
+{
+	const int error = recover ? replay_alone(d, result) : replay_check_closed(d);
+	return error ? error : group_note_opened(d, MEDIA_OPENED_ALONE);
+}
+
+int replay_unless_closed(struct durability *d, struct replay_result *result, bool *recovered)
+{
+	memset(result, 0, sizeof *result);
+	*recovered = d->words->state != MEDIA_CLOSED;
+	const int error = replay_may_recover(d);
+	if (error)
+		return error;
+	if (media_is_member(d->super))
+		return unless_closed_alone(d, result, *recovered);
+	return *recovered ? replay_recover(d, result) : replay_check_closed(d);
+}

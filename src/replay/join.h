@@ -3,12 +3,10 @@
  * join.h - recovery of the members of a group together, and of a member alone
  * (docs/decisions/0018-one-update-over-several-heaps.md).
  *
- *   INV-GU5  Recovery keeps all parts of an update over several heaps, or none: a part is kept only
- *            if each that its record names is kept.
- *   INV-GU8  What recovery has kept of a heap is durable before the heap's tail moves past it.  A
- *            part below the tail counts as kept, unless a decision says that it was not.
- *
- * That each heap's own rules hold as in any recovery (INV-R1 to INV-R7) is the work of replay.c.
+ * All parts of an update over several heaps are kept, or none (INV-GU5).  What is kept of a heap is
+ * durable before the heap's tail moves past it (INV-GU8); so a failure between two heaps, or a heap
+ * that comes later, finds the same decision.  Live replays stop at parts that are not settled
+ * (INV-GU9).  That each heap's own rules hold as in any recovery is the work of replay.c.
  */
 #ifndef FUR_JOIN_H
 #define FUR_JOIN_H
@@ -29,8 +27,9 @@ struct join_member {
 };
 
 /* replay_join - recover those of the members that were not closed, check the others
- * (replay_check_closed), and note that all are open in their group.  A part is kept only if all parts of its update are (INV-GU5), so updates over
- * several members survive in all of them, or in none.
+ * (replay_check_closed), and note that all are open in their group.  A part is kept only if all
+ * parts of its update are (INV-GU5), so updates over several members survive in all of them, or in
+ * none.
  * `missing`: indices of members of the group that are not there; the others' updates must not need
  * them.
  * Durable: the members, before return.  After a failure, call it again: each member that was done

@@ -30,9 +30,10 @@
  *         replay_unless_closed()        looks whether the heap was closed
  *           replay_recover()            recovers, in nine steps
  *             replay_recover_begin()    takes the first six
- *               recovery_measure()        1. measure how far markers reach, and the log they name
- *               recovery_look()           2. look at each marker and its record alone
- *               recovery_mend()           3. correct single bytes that make a marker valid
+ *               recovery_examine()        looks at each update alone
+ *                 recovery_measure()        1. measure how far markers reach, and the log they name
+ *                 recovery_look()           2. look at each marker and its record alone
+ *                 recovery_mend()           3. correct single bytes that make a marker valid
  *               recovery_judge()          4. judge: an update that names a lost one is lost
  *               recovery_refuse_damage()  5. refuse a heap that is provably damaged
  *               recovery_make_durable()   6. persist corrections, markers and records
@@ -56,7 +57,6 @@
 #include "replay/apply.h"
 #include "replay/group_notes.h"
 #include "replay/inspect.h"
-#include "replay/join.h"
 #include "replay/preload.h"
 #include "replay/recovery.h"
 
@@ -518,25 +518,6 @@ int replay_may_recover(const struct durability *d)
 	        "the heap's updates are shipped, and the program that had it open has ended: "
 	        "fur-ship HEAP recovers it, together with the shipping log, or tells if another "
 	        "heap has taken its place");
-}
-
-/* A member of a group, by itself. */
-static int unless_closed_alone(struct durability *d, struct replay_result *result, bool recover)
-{
-	const int error = recover ? replay_alone(d, result) : replay_check_closed(d);
-	return error ? error : group_note_opened(d, MEDIA_OPENED_ALONE);
-}
-
-int replay_unless_closed(struct durability *d, struct replay_result *result, bool *recovered)
-{
-	memset(result, 0, sizeof *result);
-	*recovered = d->words->state != MEDIA_CLOSED;
-	const int error = replay_may_recover(d);
-	if (error)
-		return error;
-	if (media_is_member(d->super))
-		return unless_closed_alone(d, result, *recovered);
-	return *recovered ? replay_recover(d, result) : replay_check_closed(d);
 }
 
 /* -------------------------------------------------------------------- live */

@@ -151,13 +151,13 @@ static void say_recovered(void *self, const struct replay_result *result)
 	sd_notifyf(0, "STATUS=recovered; waiting for a process to open the heap");
 }
 
-static void say_left(void *self)
+static void say_left(void *self, const char *why)
 {
 	const struct arguments *a = self;
 	if (!a->quiet)
-		printf("%s: its process has died; fur-ship recovers the heap\n", a->heap);
+		printf("%s: its process has died; %s\n", a->heap, why);
 	fflush(stdout);
-	sd_notifyf(0, "STATUS=waiting for fur-ship to recover the heap");
+	sd_notifyf(0, "STATUS=waiting for another program to recover the heap");
 }
 
 static void say_attached(void *self, uint64_t pid)
@@ -234,8 +234,11 @@ static int print_status(const struct arguments *a, int fd)
 		        : s.ships && s.fenced ? "not open, was not closed: let it follow the node "
 		                                "that has taken its place, with fur-standby"
 		        : s.ships             ? "not open, needs recovery: start fur-ship"
-		                  : "not open, needs recovery: run fur-replayer --once, or open "
-		                    "it");
+		        : s.member ? "not open, needs recovery: open its group; or, if no "
+		                     "update over several heaps is in its log, run "
+		                     "fur-replayer --once"
+		                   : "not open, needs recovery: run fur-replayer --once, or open "
+		                     "it");
 	if (s.replayer_pid)
 		printf("replayed by process %" PRIu64 ", %s\n", s.replayer_pid,
 		        s.asleep ? "asleep" : "awake");

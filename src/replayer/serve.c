@@ -31,6 +31,7 @@
 #include "media/ship_page.h"
 
 #include <errno.h>
+#include <fur_group.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -134,16 +135,23 @@ static int worker_ended(struct server *s)
 	if (error)
 		return error;
 	const bool left = s->d.ship.on && s->d.words->state != MEDIA_CLOSED; /* INV-SH4 */
+	/* The heap may have joined a group since it was attached; one that was not closed joins and
+	 * leaves none.  With an old copy, a part would be recovered without the others
+	 * (INV-GU5). */
+	if (s->d.words->state != MEDIA_CLOSED)
+		s->d.geometry.more = s->d.words->more;
 	recovered = false;
 	if (!left)
 		error = replay_unless_closed(&s->d, &result, &recovered);
+	const bool waits = error == FUR_EGROUP; /* for the other members of its group */
 	if (!error && recovered)
 		error = durability_set_state(&s->d, MEDIA_CLOSED);
-	if (error)
+	if (error && !waits)
 		return error;
 	s->d.control->worker_pid = 0;
-	if (left)
-		s->events.left(s->events.self);
+	if (left || waits)
+		s->events.left(
+		        s->events.self, left ? "fur-ship recovers the heap" : fur_errormsg());
 	else if (recovered)
 		s->events.recovered(s->events.self, &result);
 	else if (s->working)
@@ -347,6 +355,7 @@ int server_status(int fd, const char *path, struct server_status *status)
 	        .closed = file.super->state == MEDIA_CLOSED,
 	        .ships = !error && page.role == MEDIA_PRIMARY,
 	        .fenced = control_fenced(c),
+	        .member = media_is_member(super),
 	        .asleep = arch_load(&c->wake_at) != CONTROL_AWAKE,
 	        .slots = slots,
 	        .ring_slots = super->ring_slots,

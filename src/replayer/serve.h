@@ -28,8 +28,9 @@ struct server;
 struct server_events {
 	/* The process that worked on the heap died without closing it; `result` of the recovery */
 	void (*recovered)(void *self, const struct replay_result *result);
-	/* The same, and fur-ship recovers the heap, because its updates are shipped (INV-SH4) */
-	void (*left)(void *self);
+	/* The same, and another program recovers the heap: fur-ship, because its updates are
+	 * shipped (INV-SH4); or one that opens its group (INV-GU5).  `why` says so */
+	void (*left)(void *self, const char *why);
 	void (*attached)(void *self, uint64_t pid); /* a process opened the heap */
 	void (*detached)(void *self);               /* it closed the heap */
 	void *self;
@@ -56,6 +57,7 @@ struct server_status {
 	bool closed, asleep;
 	bool ships;  /* a primary, which fur-ship recovers (INV-SH4) */
 	bool fenced; /* one whose place another node has taken */
+	bool member; /* of a group, with which it may have to be recovered */
 	/* Slots with a marker that is not replayed, up to the first slot without one */
 	uint64_t slots, ring_slots;
 	uint64_t replays, replayed_updates;

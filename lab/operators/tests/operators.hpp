@@ -63,8 +63,8 @@ class Replayer
 public:
 	explicit Replayer(const std::string &heap)
 	{
-		const server_events events = {[](void *, const replay_result *) {}, [](void *) {},
-		        [](void *, uint64_t) {}, [](void *) {}, this};
+		const server_events events = {[](void *, const replay_result *) {},
+		        [](void *, const char *) {}, [](void *, uint64_t) {}, [](void *) {}, this};
 		const replay_options how = REPLAY_DEFAULTS;
 		const int fd = ::open(heap.c_str(), O_RDWR | O_CLOEXEC);
 		EXPECT_EQ(server_start(fd, heap.c_str(), &how, &events, &server_), 0)

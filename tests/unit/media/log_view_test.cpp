@@ -226,8 +226,8 @@ protected:
 		list_.n = n;
 		list_.mine = mine;
 	}
-	/* A part with one entry, whose record begins at `start`.  `more`: of the record's end, beyond
-	 * the list. */
+	/* A part with one entry, whose record begins at `start`, and has `more` bytes after the
+	 * list. */
 	media_marker *put_part(uint64_t start, int more = 0)
 	{
 		const auto list = static_cast<uint32_t>(media_parts_bytes(list_.n));

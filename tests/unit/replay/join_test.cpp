@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <functional>
 #include <fur_group.h>
 #include <map>
@@ -45,7 +46,7 @@ struct Medium {
 	/* A drain is about what its own thread has flushed. */
 	static thread_local std::vector<Range> flushed;
 	std::mutex mutex;
-	bool armed = false;
+	bool armed = false, slow = false;
 	unsigned drains = 0, power_fails_at = UINT32_MAX;
 
 	void flush(const void *start, size_t bytes)
@@ -54,6 +55,11 @@ struct Medium {
 		const size_t n = (reinterpret_cast<uintptr_t>(start) + bytes + 63) / 64 * 64 - at;
 		if (armed)
 			flushed.push_back({reinterpret_cast<uint8_t *>(at), n});
+		/* Let another thread take the next member. */
+		for (const File &f : files)
+			if (armed && slow && at >= reinterpret_cast<uintptr_t>(f.mapping) &&
+			        at < reinterpret_cast<uintptr_t>(f.mapping) + MEDIA_PAGE_BYTES)
+				usleep(200);
 	}
 	void drain()
 	{
@@ -423,6 +429,13 @@ TEST_F(Join, PartNamesOthers_BothAreDropped)
 	expect_joins({{}, {}, {}});
 }
 
+TEST_F(Join, TwoPartsOfOneNumber_TheOneThatTheOtherNames)
+{
+	put(0, 7, {{0, 1}, {1, 0}});
+	put_all(7, {{0, 2}, {1, 0}});
+	expect_joins({{2}, {0}, {}});
+}
+
 TEST_F(Join, LateUpdateAboveADroppedPart_IsDropped)
 {
 	m_[0]->put(0);
@@ -473,7 +486,8 @@ TEST_F(Join, ForgedLists_AreRefused)
 		memcpy(entry.data(), words, sizeof words);
 		m_[0]->at_ = {};
 		m_[0]->put(1, {}, MEDIA_COMMIT, entry);
-		expect_join_refused(FUR_ECORRUPT, {"update " + text(0, 1), m_[0]->path_});
+		expect_join_refused(
+		        FUR_ECORRUPT, {"update " + text(0, 1), "names parts", m_[0]->path_});
 		m_[0]->wipe(1);
 	};
 	forge([](auto &l) { l.n = 1; });
@@ -491,12 +505,32 @@ TEST_F(Join, ForgedLists_AreRefused)
 	m->kind |= MEDIA_PART;
 	m->checksum = media_marker_checksum(
 	        m_[0]->d_.super, m, m_[0]->d_.logs + m->thread * m_[0]->d_.super->log_bytes);
-	expect_join_refused(FUR_ECORRUPT, {"update " + text(0, 1)});
+	expect_join_refused(FUR_ECORRUPT, {"update " + text(0, 1), "names parts"});
+	/* A list, and before it an entry outside the heap. */
+	m_[0]->at_ = {};
+	m = put(0, 7, parts);
+	uint8_t *log = m_[0]->d_.logs + m->thread * m_[0]->d_.super->log_bytes;
+	const uint64_t outside = media_entry_word(m_[0]->d_.super->heap_bytes, 8);
+	memcpy(log + m->log_start + sizeof(media_head), &outside, sizeof outside);
+	m->checksum = media_marker_checksum(m_[0]->d_.super, m, log);
+	expect_join_refused(FUR_ECORRUPT, {"update " + text(0, 1), "outside the heap"});
+}
+
+/* fur-check --forget-from: the next recovery drops the parts above in all members. */
+TEST_F(Join, ForgottenParts_AreDroppedEverywhere)
+{
+	put_all(7, {{0, 1}, {1, 0}});
+	put_all(8, {{0, 3}, {2, 0}});
+	m_[0]->d_.words->forget[0] = media_tail_encode(m_[0]->durts(2));
+	expect_joins({{1}, {0}, {}});
+	EXPECT_FALSE(m_[0]->kept_below_tail(m_[0]->durts(3)));
 }
 
 TEST_F(Join, DamageInOne_RefusesAll)
 {
 	put_all(7, {{0, 1}, {1, 0}});
+	/* One byte, which would be corrected: it stays as it is. */
+	m_[1]->d_.logs[durability_marker(&m_[1]->d_, m_[1]->durts(0))->log_start + 24] ^= 1;
 	m_[2]->put(0);
 	m_[2]->claim(0);
 	m_[2]->put(4);
@@ -558,7 +592,7 @@ TEST_F(Join, ClosedMember_WithAMarkerAboveItsTail_IsRefused)
 	expect_join_refused(FUR_ECORRUPT, {m_[1]->path_});
 }
 
-/* A later update of member 0 knew that it had settled: in member 1, too. */
+/* A later update of member 0 knew that it had settled, and so in member 1 as well. */
 TEST_F(Join, PartThatHadSettled_IsNotDropped)
 {
 	put(0, 7, {{0, 0}, {1, 3}});
@@ -621,6 +655,7 @@ TEST_F(Join, MissingMember_FindsEachDecision)
 	unsigned n = 0;
 	int error;
 	for (;; n++) {
+		ASSERT_LE(n, slots);
 		/* Another part is kept each time: the decision cannot only be extended. */
 		put_all(100 + n, {{0, 1}, {1, 1}});
 		if ((error = join({0, 1}, {2})))
@@ -726,6 +761,27 @@ TEST_F(Decided, EndThatWasMovedInVain_IsTakenBack)
 	put_all(7, {{0, 1}, {1, 0}});
 	expect_joins({{1}, {0}, {}});
 	EXPECT_TRUE(m_[1]->kept_below_tail(m_[1]->durts(0)));
+}
+
+/* It takes no further room, where there is none. */
+TEST_F(Decided, MadeAgain_TakesTheSamePlace)
+{
+	const unsigned slots = media_decisions(m_[1]->d_.super);
+	group_decision decision{};
+	uint64_t kept = 1;
+	for (unsigned n = 0; n < slots; n++) {
+		decision = {m_[1]->first_ + n * 1000, m_[1]->first_ + n * 1000 + 128, &kept, true};
+		ASSERT_TRUE(group_decision_fits(&m_[1]->d_, &decision, false));
+		ASSERT_EQ(group_note_decision(&m_[1]->d_, &decision), 0);
+	}
+	kept = 2;
+	ASSERT_TRUE(group_decision_fits(&m_[1]->d_, &decision, false));
+	ASSERT_EQ(group_note_decision(&m_[1]->d_, &decision), 0);
+	EXPECT_EQ(m_[1]->decisions(), slots);
+	EXPECT_TRUE(m_[1]->kept_below_tail(decision.tail + 1));
+	EXPECT_FALSE(m_[1]->kept_below_tail(decision.tail));
+	decision = {decision.tail + 1000, decision.tail + 1128, &kept, true};
+	EXPECT_FALSE(group_decision_fits(&m_[1]->d_, &decision, false)) << "all are in use";
 }
 
 TEST_F(Decided, ThatWasUsedUp_IsNotExtended)
@@ -860,7 +916,9 @@ TEST_F(Interrupted, AnywhereAnyOrder_WithThreads_LeavesTheSame)
 {
 	for (auto &m : m_)
 		m->d_.replay_options.least_bytes = 1;
+	medium.slow = true;
 	anywhere();
+	medium.slow = false;
 }
 
 /* A process was killed: what it had written is in the caches, and power may fail in the recovery.
@@ -1040,6 +1098,99 @@ TEST_F(Join, Beside_AnotherProcess_StopsAtPartsThatAreNotSettled)
 	ASSERT_EQ(replay_live(&m.d_), 0) << fur_errormsg();
 	EXPECT_EQ(m.has(), (Set{0, 1, 2, 3}));
 	m.d_.replays_for_worker = false;
+}
+
+/* -------------------------------------------------------------------- tools */
+
+class MemberTool : public Join
+{
+protected:
+	/* What the program prints, and its exit status.  `until`: end it when it prints that. */
+	static std::pair<std::string, int> run(
+	        const char *program, std::vector<std::string> args, const std::string &until = {})
+	{
+		int ends[2];
+		EXPECT_EQ(pipe(ends), 0);
+		const pid_t child = fork();
+		if (child == 0) {
+			dup2(ends[1], 1), dup2(ends[1], 2);
+			close(ends[0]), close(ends[1]);
+			args.insert(args.begin(), program);
+			std::vector<char *> argv;
+			for (std::string &arg : args)
+				argv.push_back(arg.data());
+			argv.push_back(nullptr);
+			execv(program, argv.data());
+			_exit(99);
+		}
+		close(ends[1]);
+		std::string text;
+		char some[512];
+		ssize_t n;
+		bool ended = false;
+		while ((n = read(ends[0], some, sizeof some)) > 0) {
+			text.append(some, static_cast<size_t>(n));
+			if (!ended && !until.empty() && text.find(until) != std::string::npos)
+				ended = kill(child, SIGTERM) == 0;
+		}
+		close(ends[0]);
+		int status = 0;
+		EXPECT_EQ(waitpid(child, &status, 0), child);
+		return {text, WIFEXITED(status) ? WEXITSTATUS(status) : -1};
+	}
+	/* Run a tool on member 0, which no process has open meanwhile. */
+	void expect_tool(const char *variable, std::vector<std::string> args, int status,
+	        const std::string &says, const std::string &until = {})
+	{
+		m_[0]->detach();
+		args.push_back(m_[0]->path_);
+		auto [text, exit] = run(getenv(variable), args, until);
+		EXPECT_EQ(exit, status) << text;
+		EXPECT_NE(text.find(says), std::string::npos) << says << ": " << text;
+		m_[0]->attach();
+	}
+	void SetUp() override
+	{
+		if (!getenv("FUR_REPLAYER") || !getenv("FUR_CHECK"))
+			GTEST_SKIP() << "without the tools";
+	}
+};
+
+TEST_F(MemberTool, Replayer_LeavesAMemberThatNeedsOthersToItsGroup)
+{
+	put_all(7, {{0, 1}, {1, 4}});
+	const char *says = "update 641 is kept only if member 1 has its part 1284: open the group";
+	expect_tool("FUR_REPLAYER", {"--status"}, 0, "open its group");
+	expect_tool("FUR_REPLAYER", {"--once"}, 1, says);
+	expect_tool("FUR_REPLAYER", {}, 0, says, "open the group");
+	expect_joins({{1}, {4}, {}});
+}
+
+TEST_F(MemberTool, Replayer_RecoversAMemberThatDoesNot)
+{
+	m_[0]->put(0);
+	put(1, 7, {{0, 1}, {1, 4}});
+	expect_tool("FUR_REPLAYER", {"--once"}, 0, "replayed 1 updates");
+	EXPECT_EQ(m_[0]->has(), Set{0});
+	EXPECT_EQ(m_[0]->d_.words->state, MEDIA_CLOSED);
+	ASSERT_EQ(join(), 0) << fur_errormsg();
+	EXPECT_EQ(m_[1]->has(), Set{});
+}
+
+TEST_F(MemberTool, Check_KnowsParts_AndTheGroupPage)
+{
+	put_all(7, {{0, 1}, {1, 4}});
+	expect_tool("FUR_CHECK", {}, 0, "sound, needs recovery: 1 updates to replay");
+	const media_file f = durability_file(&m_[0]->d_);
+	media_group_page(&f)->seen[3] = 12345;
+	expect_tool("FUR_CHECK", {}, 1, "what is seen of member 3 is damaged");
+	expect_tool("FUR_CHECK", {"--repair"}, 0, "what is seen of member 3 set to unknown");
+	EXPECT_EQ(m_[0]->seen(3), 0u);
+	media_parts list = list_of(7, {{0, 1}, {1, 0}}, 0);
+	list.mine = 1;
+	m_[0]->at_ = {};
+	m_[0]->put(1, {}, MEDIA_COMMIT, encoded(list));
+	expect_tool("FUR_CHECK", {}, 1, "names parts of an update over several heaps that make no");
 }
 
 /* ------------------------------------------------------------- the superblock */
