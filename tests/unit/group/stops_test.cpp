@@ -87,18 +87,10 @@ protected:
 	{
 		const pid_t child = fork();
 		if (child == 0) {
-			/* In `sync` libfur writes by calls. */
-			fur_group_options o = {};
-			fur::Options heap = small_options();
-			heap.pm = FUR_PM_SYNC;
-			o.size = sizeof o;
-			o.heap = &heap;
 			fur_group *g;
-			if (fur_group_open(group_path().c_str(), &o, &g))
+			if (open_synced(&g))
 				_exit(2);
-			armed_by = pthread_self();
-			stop_at = n;
-			stop = how;
+			arm(how, n);
 			const int error = step(g);
 			stop = Stop::NOTHING;
 			if (calls < n)
@@ -113,6 +105,24 @@ protected:
 		EXPECT_TRUE(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == ENDED)
 		        << WEXITSTATUS(status) << " at call " << n;
 		return WEXITSTATUS(status) == ENDED;
+	}
+
+	static void arm(Stop how, long n)
+	{
+		armed_by = pthread_self();
+		stop_at = n;
+		stop = how;
+	}
+
+	/* In `sync` libfur writes by calls. */
+	int open_synced(fur_group **g)
+	{
+		fur_group_options o = {};
+		fur::Options heap = small_options();
+		heap.pm = FUR_PM_SYNC;
+		o.size = sizeof o;
+		o.heap = &heap;
+		return fur_group_open(group_path().c_str(), &o, g);
 	}
 
 	/* Is heap `k` a member, of this group and by itself?  It is the same. */
@@ -257,6 +267,45 @@ TEST_F(Stops, AMemberLeaves)
 		}
 		EXPECT_GT(left, 2u);
 		EXPECT_GT(stayed, 2u);
+	}
+}
+
+/* While it recovers: the next one does so anew. */
+TEST_F(Stops, AGroupThatWasNotClosedIsOpened)
+{
+	create(3);
+	close();
+	for (Stop how : {Stop::END, Stop::FAIL}) {
+		uint64_t value = 0;
+		for (long n = 1;; n++) {
+			value++;
+			run_in_child([&] {
+				open();
+				for (unsigned k = 0; k < 3; k++)
+					put(k, value);
+				_exit(0);
+			});
+			const pid_t child = fork();
+			if (child == 0) {
+				fur_group *g;
+				arm(how, n);
+				const int error = open_synced(&g);
+				stop = Stop::NOTHING;
+				_exit(calls < n ? (error ? 3 : 0) : ENDED);
+			}
+			int status = 0;
+			ASSERT_EQ(waitpid(child, &status, 0), child);
+			ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+			open();
+			for (unsigned k = 0; k < 3; k++)
+				EXPECT_EQ(get(k), value) << "call " << n;
+			close();
+			if (WEXITSTATUS(status) != ENDED) {
+				EXPECT_EQ(WEXITSTATUS(status), 0);
+				EXPECT_GT(n, 8);
+				break;
+			}
+		}
 	}
 }
 
