@@ -3,10 +3,13 @@
  * join.h - recovery of the members of a group together, and of a member alone
  * (docs/decisions/0018-one-update-over-several-heaps.md).
  *
- * All parts of an update over several heaps are kept, or none (INV-GU5).  What is kept of a heap is
- * durable before the heap's tail moves past it (INV-GU8); so a failure between two heaps, or a heap
- * that comes later, finds the same decision.  Live replays stop at parts that are not settled
- * (INV-GU9).  That each heap's own rules hold as in any recovery is the work of replay.c.
+ *   INV-GU5  Recovery keeps all parts of an update over several heaps, or none: a part is kept only
+ *            if each that its record names is kept.
+ *   INV-GU8  What recovery has kept of a heap is durable before the heap's tail moves past it.  A
+ *            part below the tail counts as kept, unless a decision says that it was not.  So a
+ *            failure between two heaps, or a heap that comes later, finds the same decision.
+ *
+ * That each heap's own rules hold as in any recovery is the work of replay.c.
  */
 #ifndef FUR_JOIN_H
 #define FUR_JOIN_H
