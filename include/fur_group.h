@@ -185,6 +185,18 @@ FUR_API FUR_MUST_USE int fur_group_read_run(fur_group_thread *thread, const unsi
  * Returns: NULL for a member that it does not name. */
 FUR_API fur_reader *fur_group_reads(fur_group_reader *reader, unsigned member);
 
+/* ------------------------------------------------ snapshots of several heaps */
+
+/* fur_group_snapshot - a snapshot of each of `n` members, all of one instant: of an update over
+ * several members they show all, or nothing.  snapshots[k] is that of members[k], an ordinary
+ * snapshot: read it with fur_snapshot_run(), by any thread that is registered with the member, and
+ * end each with fur_snapshot_end().
+ * Durable: all that they show, before return.
+ * Errors:  as fur_group_run() for `members`; those of fur_snapshot_begin(), of whichever member.  No
+ *          snapshot is open then, and snapshots[] is all NULL. */
+FUR_API FUR_MUST_USE int fur_group_snapshot(
+        fur_group_thread *thread, const unsigned *members, unsigned n, fur_snapshot **snapshots);
+
 #ifdef __cplusplus
 }
 #endif

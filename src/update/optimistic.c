@@ -245,7 +245,7 @@ static bool begin_optimistic(struct fur_thread *t)
 static struct fur_snapshot *open_own(struct fur_thread *t)
 {
 	struct fur_snapshot *s;
-	if (images_open(t->engine, &s))
+	if (images_open(&t->engine, 1, &s))
 		return NULL;
 	if (likely(updates_run_in(t->engine) == SOFTWARE))
 		return s;

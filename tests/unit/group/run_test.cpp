@@ -504,6 +504,61 @@ TEST_F(GroupRun, Cpp_ADefeatedBody_IsLeftByAnException)
 	EXPECT_EQ(value(0, 1), 5u);
 }
 
+/* ----------------------------------------------------------------- snapshots */
+
+TEST_F(GroupRun, Snapshots_AreOfOneInstant)
+{
+	ASSERT_EQ(transfer(0, 2, 7), 0);
+	const unsigned members[] = {2, 0};
+	fur_snapshot *s[2];
+	ASSERT_EQ(fur_group_snapshot(self_, members, 2, s), 0) << fur_errormsg();
+	ASSERT_EQ(transfer(0, 2, 100), 0);
+	const auto shows = [&](fur_snapshot *of, unsigned k) {
+		uint64_t v = 0;
+		std::function<void(fur_reader *)> body = [&](fur_reader *r) {
+			v = fur_load(r, word(k));
+		};
+		EXPECT_EQ(fur_snapshot_run(
+		                  thread(k), of,
+		                  [](fur_reader *r, void *arg) {
+			                  (*static_cast<std::function<void(fur_reader *)> *>(arg))(
+			                          r);
+		                  },
+		                  &body, nullptr),
+		        0)
+		        << fur_errormsg();
+		return v;
+	};
+	EXPECT_EQ(shows(s[0], 2), 7u);
+	EXPECT_EQ(shows(s[1], 0), uint64_t(-7));
+	EXPECT_EQ(fur_snapshot_end(s[0]) | fur_snapshot_end(s[1]), 0);
+	for (unsigned k = 0; k < HEAPS; k++)
+		EXPECT_EQ(heap(k)->engine.lock.taken, 0u);
+	const unsigned twice[] = {1, 1};
+	EXPECT_EQ(fur_group_snapshot(self_, twice, 2, s), FUR_EINVAL);
+	EXPECT_EQ(s[0], nullptr);
+	EXPECT_EQ(fur_group_snapshot(self_, members, 0, s), FUR_EINVAL);
+	EXPECT_EQ(fur_group_snapshot(self_, members, 2, nullptr), FUR_EINVAL);
+}
+
+/* If one member has too many, none gets one. */
+TEST_F(GroupRun, Snapshots_AreAllOrNone)
+{
+	std::vector<fur_snapshot *> all;
+	fur_snapshot *one;
+	while (fur_snapshot_begin(thread(1), &one) == 0)
+		all.push_back(one);
+	const unsigned members[] = {0, 1, 2};
+	fur_snapshot *s[3];
+	EXPECT_EQ(fur_group_snapshot(self_, members, 3, s), FUR_EBUSY);
+	EXPECT_EQ(s[0], nullptr);
+	for (fur_snapshot *o : all)
+		EXPECT_EQ(fur_snapshot_end(o), 0);
+	const fur::GroupSnapshot both(self_, {0, 1});
+	EXPECT_EQ(both.read(thread(1), 1, [&](fur_reader *r) { return fur_load(r, word(1)); }), 0u);
+	EXPECT_EQ(both.of(2), nullptr);
+}
+
 /* --------------------------------------------------------------- many at once */
 
 struct Mix {
@@ -555,6 +610,19 @@ protected:
 			break;
 		}
 		case 2:
+			if (random & 4) {
+				const fur::GroupSnapshot s(t, {2, 1, 0});
+				uint64_t all = 0;
+				for (unsigned k = 0; k < HEAPS; k++)
+					all += s.read(thread(k, t), k, [&](fur_reader *r) {
+						uint64_t in = 0;
+						for (unsigned x = 0; x < 4; x++)
+							in += fur_load(r, word(k, x));
+						return in;
+					});
+				EXPECT_EQ(all, 0u);
+				break;
+			}
 			EXPECT_EQ(group_read(t, {0, 1, 2},
 			                  [&](fur_group_reader *r) {
 				                  uint64_t all = 0;
