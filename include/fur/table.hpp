@@ -1070,6 +1070,11 @@ private:
 			        "fur::table: any number of rows may have a key of this index: use "
 			        "equal_range(tx, key), or a unique index");
 		}
+		static constexpr void check_not_const()
+		{
+			static_assert(!std::is_const_v<Table>,
+			        "fur::table: this call changes the table, which is const here");
+		}
 		static constexpr void check_ordered()
 		{
 			static_assert(IS_ORDERED,
@@ -1177,6 +1182,7 @@ private:
 		template <class Tx, class Change>
 		table_result modify(Tx *tx, key_view key, Change change) const
 		{
+			check_not_const();
 			check_unique();
 			const auto row = get(tx, key);
 			return row ? all_.modify(tx, PrimaryKey(*row).get(), change)
@@ -1186,6 +1192,7 @@ private:
 		template <class Tx>
 		size_type erase(Tx *tx, key_view key) const
 		{
+			check_not_const();
 			if constexpr (is_unique()) {
 				const auto row = get(tx, key);
 				return row ? all_.erase(tx, PrimaryKey(*row).get()) : 0;
@@ -1197,6 +1204,7 @@ private:
 		template <class Tx>
 		size_type delete_range(Tx *tx, key_view first, key_view last) const
 		{
+			check_not_const();
 			return erase_all(tx, [&] { return range(tx, first, last); });
 		}
 
