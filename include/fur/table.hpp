@@ -22,8 +22,8 @@
  *     });
  *
  * A row is a trivially copyable struct, which is kept as its bytes; or one that names its members,
- * which is kept as a std::tuple of them, each std::string as a fur::string.  Rows are copied: what a
- * program gets is its own, and all changes go through the table.
+ * which is kept as a std::tuple of them, each std::string as a fur::string.  Rows are copied: what
+ * a program gets is its own, and all changes go through the table.
  *
  * An index is made of pointers to members, or of functions that take a const Row & and always
  * return the same for the same row:
@@ -449,8 +449,8 @@ struct IndexSpec<Row, ordered_index<P...>> : SpecBase<Row, 4, true, P...> {
 	template <class K, class PK>
 	using index = OrderedIndex<K, PK>;
 };
-/* Of the name of a part: "customer" of &Order::customer.  Compilers spell what is before it, each in
- * its own way. */
+/* Of the name of a part: "customer" of &Order::customer.  Compilers spell what is before it, each
+ * in its own way. */
 template <auto PART>
 uint64_t hash_of_part()
 {
@@ -627,8 +627,8 @@ public:
 	{
 		return {tx, this, rows().find(tx, key)};
 	}
-	/* in - all rows, as a range: in the order of an ordered primary key, or in none.  It and its
-	 * iterators, which give copies, are valid until the transaction ends or changes the
+	/* in - all rows, as a range: in the order of an ordered primary key, or in none.  It and
+	 * its iterators, which give copies, are valid until the transaction ends or changes the
 	 * table. */
 	template <class Tx>
 	Range<iterator<Tx>> in(Tx *tx) const
@@ -636,8 +636,8 @@ public:
 		const auto all = rows().in(tx);
 		return {{tx, this, all.begin()}, {tx, this, all.end()}};
 	}
-	/* size - the number of rows.  Reads 16 lines that insertions store to, so call it in updates
-	 * only if you must. */
+	/* size - the number of rows.  Reads 16 lines that insertions store to, so call it in
+	 * updates only if you must. */
 	template <class Tx>
 	size_type size(Tx *tx) const
 	{
@@ -755,8 +755,8 @@ public:
 			return true;
 		});
 	}
-	/* clear_some - a part of clear(): remove up to `most` rows, or fewer if a quarter of the log
-	 * is full.  The table is whole in between.   Returns: whether there is more to do. */
+	/* clear_some - a part of clear(): remove up to `most` rows, or fewer if a quarter of the
+	 * log is full.  The table is whole in between.   Returns: whether there is more to do. */
 	template <class Tx>
 	bool clear_some(Tx *tx, size_type most)
 	{
@@ -775,8 +775,8 @@ public:
 
 	/* ------------------------------------------------------------------ checks */
 
-	/* check - does each index have the entries of all rows, and no others; and is each container
-	 * whole?  It takes as long as a look-up of each row in each index.
+	/* check - does each index have the entries of all rows, and no others; and is each
+	 * container whole?  It takes as long as a look-up of each row in each index.
 	 * Returns: NULL, or what is wrong. */
 	template <class Tx>
 	const char *check(Tx *tx) const

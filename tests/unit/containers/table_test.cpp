@@ -98,7 +98,8 @@ protected:
 		return row_of<RowType>(below(IDS), below(NAMES), below(MAILS),
 		        static_cast<uint32_t>(below(GROUPS)));
 	}
-	/* The index in which another row has a key of this one, which is to replace that of `id`. */
+	/* The index in which another row has a key of this one, which is to replace that of `id`:
+	 * or NONE. */
 	size_t taken(const Model &model, const RowType &row, uint64_t id) const
 	{
 		if (row.id != id && model.count(row.id))
