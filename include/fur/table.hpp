@@ -299,20 +299,21 @@ private:
  *     add(tx, map, key, pk)         Returns: false: another row has the key
  *     remove(tx, map, key, pk)
  *     has(tx, map, key, pk, is)     is the entry there, and only one?  is(value): is it pk?
- *     count(tx, map)                of the entries
+ *     count(tx, map)                of the entries; NOT_WHOLE: never that of rows
  *     pk_at(tx, iterator)           that of an entry  */
+enum : uint64_t { NOT_WHOLE = UINT64_MAX };
 template <class K, class PK, class M>
 struct UniqueIndex {
 	using map = M;
 	static constexpr bool IS_UNIQUE = true;
 
-	template <class Key, class Pk>
-	static bool add(fur_update *tx, map &m, const Key &key, const Pk &pk)
+	template <class Tx, class Key, class Pk>
+	static bool add(Tx *tx, map &m, const Key &key, const Pk &pk)
 	{
 		return m.insert(tx, key.get(), pk.get());
 	}
-	template <class Key, class Pk>
-	static void remove(fur_update *tx, map &m, const Key &key, const Pk &)
+	template <class Tx, class Key, class Pk>
+	static void remove(Tx *tx, map &m, const Key &key, const Pk &)
 	{
 		m.erase(tx, key.get());
 	}
@@ -339,14 +340,14 @@ struct OrderedIndex {
 	using map = ordered_multimap<K, PK>;
 	static constexpr bool IS_UNIQUE = false;
 
-	template <class Key, class Pk>
-	static bool add(fur_update *tx, map &m, const Key &key, const Pk &pk)
+	template <class Tx, class Key, class Pk>
+	static bool add(Tx *tx, map &m, const Key &key, const Pk &pk)
 	{
 		m.insert(tx, key.get(), pk.get());
 		return true;
 	}
-	template <class Key, class Pk>
-	static void remove(fur_update *tx, map &m, const Key &key, const Pk &pk)
+	template <class Tx, class Key, class Pk>
+	static void remove(Tx *tx, map &m, const Key &key, const Pk &pk)
 	{
 		m.erase(tx, key.get(), pk.get());
 	}
@@ -372,19 +373,18 @@ struct HashIndex {
 	using map = hash_map<K, ordered_set<PK>>;
 	static constexpr bool IS_UNIQUE = false;
 
-	template <class Key, class Pk>
-	static bool add(fur_update *tx, map &m, const Key &key, const Pk &pk)
+	template <class Tx, class Key, class Pk>
+	static bool add(Tx *tx, map &m, const Key &key, const Pk &pk)
 	{
 		m.try_emplace(tx, key.get()).first->insert(tx, pk.get());
 		return true;
 	}
 	/* The set's size() would read what insertions of other rows store to. */
-	template <class Key, class Pk>
-	static void remove(fur_update *tx, map &m, const Key &key, const Pk &pk)
+	template <class Tx, class Key, class Pk>
+	static void remove(Tx *tx, map &m, const Key &key, const Pk &pk)
 	{
-		ordered_set<PK> *rows = m.lookup(tx, key.get());
-		if (!rows || !rows->erase(tx, pk.get()))
-			return;
+		ordered_set<PK> *rows = m.try_emplace(tx, key.get()).first; /* it is there */
+		rows->erase(tx, pk.get());
 		const auto all = rows->in(tx);
 		if (all.begin() == all.end())
 			m.erase(tx, key.get());
@@ -399,8 +399,12 @@ struct HashIndex {
 	static uint64_t count(Tx *tx, const map &m)
 	{
 		uint64_t n = 0;
-		for (const auto &[key, rows] : m.in(tx))
-			n += rows->size(tx);
+		for (const auto &[key, rows] : m.in(tx)) {
+			const uint64_t some = rows->size(tx);
+			if (some == 0)
+				return NOT_WHOLE;
+			n += some;
+		}
 		return n;
 	}
 	template <class Tx, class It>

@@ -426,7 +426,10 @@ TYPED_TEST(Table, NoNumberAsAKey_ChangesNothing)
 		row.weight = std::numeric_limits<double>::quiet_NaN();
 		EXPECT_THROW(this->rows_->insert(tx, row), std::invalid_argument);
 		EXPECT_THROW(this->rows_->insert_or_assign(tx, row), std::invalid_argument);
-		EXPECT_THROW(this->rows_->modify(tx, 5, [](Row &r) { r.weight = NAN; }),
+		/* Also if an index before that of the number has another key. */
+		row = row_of<Row>(5, 3, 51, 2);
+		row.weight = NAN;
+		EXPECT_THROW(this->rows_->modify(tx, 5, [&](Row &r) { r = row; }),
 		        std::invalid_argument);
 		EXPECT_THROW(this->rows_->modify(tx, 5,
 		                     [](Row &r) {
@@ -576,6 +579,14 @@ TYPED_TEST(Table, Check_FindsWhatDisagrees)
 	expect_wrong(count, [&](fur_update *tx) { mails->erase(tx, text_of(7)); });
 	expect_wrong(count, [&](fur_update *tx) { mails->insert(tx, text_of(99), 7); });
 	expect_wrong(count, [&](fur_update *tx) { weights->insert(tx, 7.0, 7); });
+	if constexpr (std::is_same_v<TypeParam, ByHash<TextRow>>) {
+		using Groups = fur::hash_map<uint32_t, fur::ordered_set<uint64_t>>;
+		auto *groups = reinterpret_cast<Groups *>(
+		        reinterpret_cast<char *>(this->rows_) +
+		        16 * TypeParam::template number_of<&Row::group>());
+		/* A set without rows. */
+		expect_wrong(count, [&](fur_update *tx) { groups->try_emplace(tx, 77); });
+	}
 	expect_wrong(entry, [&](fur_update *tx) { mails->insert_or_assign(tx, text_of(7), 8); });
 	expect_wrong(entry, [&](fur_update *tx) {
 		mails->erase(tx, text_of(7));
