@@ -990,6 +990,8 @@ private:
 		using difference_type = ptrdiff_t;
 		using pointer = detail::base::Arrow<Row>;
 		using reference = Row;
+		/* In the entry; that of an index has its primary key. */
+		static constexpr bool HAS_ROW = I == 0;
 
 		Iterator() = default;
 		Iterator(Tx *tx, const table *all, const It &at) : tx_(tx), all_(all), at_(at) {}
@@ -1019,6 +1021,18 @@ private:
 		const It &of_map() const
 		{
 			return at_;
+		}
+		auto primary_key() const
+		{
+			return index<I>::pk_at(tx_, at_);
+		}
+		const table *all() const
+		{
+			return all_;
+		}
+		Tx *tx() const
+		{
+			return tx_;
 		}
 
 	private:
@@ -1051,6 +1065,35 @@ private:
 		bool empty() const
 		{
 			return first == last;
+		}
+		/* for_each - call f(const Row &) for the rows in their order.  It looks for 16 rows
+		 * of an index at a time, which wait for memory together; a loop looks for one
+		 * after the other. */
+		template <class F>
+		void for_each(F f) const
+		{
+			for (It at = first; at != last;) {
+				if constexpr (It::HAS_ROW) {
+					f(*at);
+					++at;
+				} else {
+					each_of_group(at, f);
+				}
+			}
+		}
+
+	private:
+		template <class F>
+		void each_of_group(It &at, F &f) const
+		{
+			key_type keys[detail::GROUP]{};
+			std::optional<Row> rows[detail::GROUP];
+			size_t n = 0;
+			for (; n < detail::GROUP && at != last; ++at)
+				keys[n++] = at.primary_key();
+			first.all()->get_many(first.tx(), keys, n, rows);
+			for (size_t i = 0; i < n; i++)
+				f(static_cast<const Row &>(*rows[i]));
 		}
 	};
 

@@ -18,7 +18,7 @@ peers = sys.argv[2:]
 KINDS = ("", "hash_map_", "optimistic_", "optimistic_hash_map_", "update_", "update_hash_map_")
 TABLE = ("table_group", "table_interleave", "table_interleave_over_group")
 WAYS = {f"{way}_{n}" for way in (*(f"{k}get_many" for k in KINDS), *TABLE) for n in (10, 100)}
-OPERATIONS = ("insert", "find", "find_unique", "range", "get_many", "modify", "erase")
+OPERATIONS = ("insert", "find", "find_unique", "range", "for_each", "get_many", "modify", "erase")
 if "lmdb" in peers:
     WAYS |= {"get_many_10_next_to_lmdb"}
 if "rocksdb" in peers:

@@ -323,6 +323,12 @@ void Table<T>::expect_same(Tx *tx, const Model &model) const
 		weights.push_back(row.weight);
 	for (auto at = all.rbegin(); at != all.rend(); ++at)
 		backwards.push_back(at->weight);
+	auto next = all.begin();
+	all.for_each([&](const RowType &row) { EXPECT_TRUE(row == *next++); });
+	EXPECT_TRUE(next == all.end());
+	Model again;
+	rows_->in(tx).for_each([&](const RowType &row) { again.emplace(row.id, row); });
+	EXPECT_TRUE(again == model);
 	EXPECT_TRUE(std::is_sorted(weights.begin(), weights.end()));
 	EXPECT_TRUE(
 	        std::equal(weights.begin(), weights.end(), backwards.rbegin(), backwards.rend()));
