@@ -9,6 +9,7 @@
 #include <fur/ordered_map.hpp>
 #include <fur/set.hpp>
 #include <fur/string.hpp>
+#include <fur/table.hpp>
 #include <fur/vector.hpp>
 #include <gtest/gtest.h>
 #include <type_traits>
