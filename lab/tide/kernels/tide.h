@@ -113,7 +113,7 @@ enum {
 	TPCC_CUSTOMERS = 3000, /* of a district */
 	TPCC_ITEMS = 100000,
 	TPCC_LINES = 15,     /* most of an order */
-	TPCC_ORDERS = 16384, /* of a district: the last ones are kept */
+	TPCC_ORDERS = 4096, /* of a district: the last ones are kept */
 };
 
 struct tpcc_district {
