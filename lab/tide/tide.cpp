@@ -140,8 +140,9 @@ void add_options(tools::CommandLine &line, Settings &s)
 	line.option("--accounts", w.accounts, "accounts of a transaction of bank")
 	        .range(2, BANK_MOST);
 	line.option("--payment", w.payment, "percent of tpcc's transactions").range(0, 100);
-	line.option("--new-order", w.new_order, "percent of tpcc's transactions; the rest are "
-	                                        "OrderStatus")
+	line.option("--new-order", w.new_order,
+	            "percent of tpcc's transactions; the rest are "
+	            "OrderStatus")
 	        .range(0, 100);
 	line.option("--remote", w.remote, "percent of the payments with another module's customer")
 	        .range(0, 100);
@@ -155,8 +156,8 @@ int main(int argc, char **argv)
 {
 	Settings s;
 	s.tasklets = TIDE_TASKLETS;
-	tools::CommandLine line("tide",
-	        "Transactions on modules of a near-memory machine: transactions a second.");
+	tools::CommandLine line(
+	        "tide", "Transactions on modules of a near-memory machine: transactions a second.");
 	add_options(line, s);
 	if (auto status = tools::parse_or_exit_status(line, "tide", argc, argv))
 		return *status;

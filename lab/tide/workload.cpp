@@ -69,8 +69,8 @@ void Workload::load(Tide &system) const
 	if (bank())
 		return system.fill(TIDE_DATA, std::vector<uint32_t>(BANK_ACCOUNTS, BALANCE));
 	system.fill(TPCC_WAREHOUSE, {0, 0});
-	system.fill(TPCC_DISTRICT,
-	        rows(TPCC_DISTRICTS, std::vector<uint32_t>{0, FIRST_ORDERS + 1}));
+	system.fill(
+	        TPCC_DISTRICT, rows(TPCC_DISTRICTS, std::vector<uint32_t>{0, FIRST_ORDERS + 1}));
 	for (uint32_t k = 0; k < TPCC_DISTRICTS; k++)
 		load_district(system, k);
 	enum : size_t { PART = 10000 };
@@ -87,8 +87,8 @@ static Transaction draw_payment(tools::Random &random, unsigned module, unsigned
 	           amount = 1 + static_cast<uint32_t>(random.below(5000));
 	const bool here = other == module;
 	Transaction t;
-	t.parts.push_back({module, record_of(TIDE_PAYMENT,
-	                                   {district, customer, amount, here, here ? district : 0})});
+	t.parts.push_back({module,
+	        record_of(TIDE_PAYMENT, {district, customer, amount, here, here ? district : 0})});
 	if (!here)
 		t.parts.push_back({other, record_of(TIDE_PAYMENT_REMOTE, {its, customer, amount})});
 	return t;
@@ -122,8 +122,9 @@ Transaction Workload::draw(tools::Random &random, unsigned modules, unsigned mod
 {
 	Transaction t;
 	if (bank())
-		t.parts.push_back({module,
-		        record_of(TIDE_BANK, {static_cast<uint32_t>(random.next() | 1), accounts})});
+		t.parts.push_back(
+		        {module, record_of(TIDE_BANK,
+		                         {static_cast<uint32_t>(random.next() | 1), accounts})});
 	else
 		t = draw_tpcc(*this, random, modules, module);
 	t.ordered = deterministic;
@@ -136,8 +137,7 @@ static std::string wrong_bank(const Tide &system)
 	for (unsigned k = 0; k < system.modules(); k++) {
 		const size_t from = size_t(k) * BANK_ACCOUNTS;
 		/* A balance may be negative: the sum is one of 32 bits. */
-		const auto total =
-		        static_cast<uint32_t>(sum(all, from, from + BANK_ACCOUNTS, 1));
+		const auto total = static_cast<uint32_t>(sum(all, from, from + BANK_ACCOUNTS, 1));
 		if (total != uint32_t(BANK_ACCOUNTS) * BALANCE)
 			return "the accounts of module " + std::to_string(k) + " add up to " +
 			       std::to_string(total);

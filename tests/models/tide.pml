@@ -17,9 +17,12 @@
  *   ROSKIP       one that has stored nothing does (INV-TD2)
  *   EARLYTURN    a part commits whenever it is ready (INV-TD2)
  *   CLOCKFIRST   it moves the clock, and then looks and publishes (INV-TD3)
- *   PUBLISHLATE  it moves the clock between its look and the publication (INV-TD3)
  *   FAILMOVES    a look that fails moves the clock, too (INV-TD4)
  *   PRINTED      Algorithm 3 as printed, lines 48 to 59 (INV-TD4)
+ *
+ * A step that does no harm if it is left out:
+ *   -DPUBLISHLATE  a part moves the clock between its look and the publication: it still owns the
+ *                locks, so the next one does not take what it has read for current
  */
 #define FREE 0
 
@@ -148,7 +151,7 @@ commit:
 	:: has_written -> version[me] = now; owner[me] = FREE
 	:: else
 	fi;
-#ifndef CLOCKFIRST
+#if !defined(CLOCKFIRST) && !defined(PUBLISHLATE)
 #ifdef EARLYTURN
 	if
 	:: clock < now -> clock = now

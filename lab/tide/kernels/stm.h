@@ -33,13 +33,17 @@
 
 #define TIDE_HELD UINT32_MAX /* the transaction has had the lock before */
 
+enum { TIDE_OWNED = 16 };
+
 struct tide_tx {
 	struct tide_shared *s;
 	uint32_t me, begin; /* the tasklet, and the clock when the transaction began */
 	uint32_t at_clock;  /* of a distributed part: it commits then */
 	bool distributed;
 	near_address read_log, write_log;
-	uint32_t reads, writes;        /* logged */
+	uint32_t reads, writes; /* logged */
+	uint32_t owned;         /* locks that it has taken; the first of them: */
+	uint16_t first_owned[TIDE_OWNED];
 	uint32_t logged[2] NEAR_ALIGN; /* the last reads, which are logged two at a time */
 };
 
@@ -153,7 +157,7 @@ static void tide_start(struct tide_tx *tx)
 	struct tide_shared *s = tx->s;
 	tide_store(&s->aborted[tx->me], 0);
 	tide_store(&s->at_clock[tx->me], tx->at_clock);
-	tx->reads = tx->writes = 0;
+	tx->reads = tx->writes = tx->owned = 0;
 	tx->begin = tide_load(&s->clock);
 }
 
@@ -241,6 +245,9 @@ static bool tide_own(struct tide_tx *tx, near_address at, uint32_t *was)
 			if (tide_gives_way(tx, *was))
 				return false;
 		} else if (tide_take(lock, at >> 3, *was, tide_mine(tx))) {
+			if (tx->owned < TIDE_OWNED)
+				tx->first_owned[tx->owned] = (at >> 3) % TIDE_LOCKS;
+			tx->owned++;
 			return true;
 		}
 	}
@@ -280,14 +287,20 @@ static void tide_roll_back(struct tide_tx *tx)
 	}
 }
 
-/* Give the locks back, with the clock of this commit. */
+/* Give the locks back, with the clock of this commit.  Others wait for their turns meanwhile: the
+ * log, in the memory, is read only if there are many. */
 static void tide_publish(const struct tide_tx *tx, uint32_t clock)
 {
 	struct tide_undo undo NEAR_ALIGN;
+	const uint32_t lock = tide_free_lock(clock);
+	for (uint32_t k = 0; k < tx->owned && k < TIDE_OWNED; k++)
+		tide_store(&tx->s->locks[tx->first_owned[k]], lock);
+	if (tx->owned <= TIDE_OWNED)
+		return;
 	for (uint32_t k = 0; k < tx->writes; k++) {
 		near_local_read(&undo, tide_undo_of(tx, k), sizeof undo);
 		if (undo.lock != TIDE_HELD)
-			tide_store(tide_lock_of(tx, undo.at), tide_free_lock(clock));
+			tide_store(tide_lock_of(tx, undo.at), lock);
 	}
 }
 
@@ -330,14 +343,20 @@ static bool tide_wait_for_turn(const struct tide_tx *tx)
 	return true;
 }
 
-/* INV-TD2, INV-TD3, INV-TD4.  *turn: of struct tide_result. */
+/* INV-TD2, INV-TD3, INV-TD4.  What was read is as it was if no part that has stored anything has
+ * committed since the begin.  *turn: of struct tide_result. */
 static bool tide_commit_part(struct tide_tx *tx, uint32_t *turn)
 {
-	if (!tide_wait_for_turn(tx) || !tide_validate(tx, true))
+	struct tide_shared *s = tx->s;
+	if (!tide_wait_for_turn(tx))
+		return false;
+	if (tide_load(&s->last_store) > tx->begin && !tide_validate(tx, true))
 		return false;
 	*turn = tx->at_clock + 1;
 	tide_publish(tx, *turn);
-	tide_store(&tx->s->clock, *turn);
+	if (tx->writes)
+		tide_store(&s->last_store, *turn);
+	tide_store(&s->clock, *turn);
 	return true;
 }
 

@@ -53,7 +53,7 @@ static void begin_clock_again(struct tide_shared *s)
 	for (uint32_t k = near_me(); k < TIDE_LOCKS; k += near_tasklets())
 		tide_store(&s->locks[k], 0);
 	if (near_me() == 0)
-		s->clock = 0;
+		s->clock = s->last_store = 0;
 }
 
 NEAR_KERNEL(tide, struct tide_shared)

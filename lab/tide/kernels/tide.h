@@ -90,6 +90,8 @@ struct tide_shared {
 	uint32_t clock; /* transactions that have committed */
 	uint32_t base;  /* the clock at the launch */
 	struct tide_tally tally[TIDE_TASKLETS];
+	/* The clock after the last distributed part that has stored anything */
+	uint32_t last_store;
 	/* Of each tasklet: the clock at which its subtransaction may commit, and one more than that
 	 * of the one that it has to roll back */
 	uint32_t at_clock[TIDE_TASKLETS], aborted[TIDE_TASKLETS];
@@ -112,7 +114,7 @@ enum {
 	TPCC_DISTRICTS = 10,
 	TPCC_CUSTOMERS = 3000, /* of a district */
 	TPCC_ITEMS = 100000,
-	TPCC_LINES = 15,     /* most of an order */
+	TPCC_LINES = 15,    /* most of an order */
 	TPCC_ORDERS = 4096, /* of a district: the last ones are kept */
 };
 
