@@ -89,7 +89,7 @@ std::string History::violation() const
 				       ": one of the stores is lost";
 			if (a.before && !writer.count(a.before))
 				return name_of(a.transaction) +
-				       " has read a value that nobody has committed";
+				       " has read a value that no transaction has committed";
 			if (a.before)
 				graph.edge(writer[a.before], a.transaction, word);
 		}
@@ -99,7 +99,7 @@ std::string History::violation() const
 		for (const Access &look : found->second) {
 			if (look.value && !writer.count(look.value))
 				return name_of(look.transaction) +
-				       " has read a value that nobody has committed";
+				       " has read a value that no transaction has committed";
 			if (look.value)
 				graph.edge(writer[look.value], look.transaction, word);
 			if (next.count(look.value))

@@ -2,10 +2,10 @@
  *
  * history.hpp - is what transactions have seen that of some serial order?
  *
- * Each store of a transaction has a value of its own, and returns the value before (TIDE_TOUCH); a
- * look returns a value.  So the values of a word have one order, and each pair of accesses of a word
- * says which of two transactions comes first.  If these edges have a cycle, no serial order gives
- * what was seen.
+ * Each store of a transaction has a value of its own, and returns the value before (TIDE_TOUCH);
+ * a look returns a value.  So the values of a word have one order, and each pair of accesses of
+ * a word says which of two transactions comes first.  If these edges have a cycle, no serial
+ * order gives what was seen.
  */
 #ifndef LAB_TIDE_HISTORY_HPP
 #define LAB_TIDE_HISTORY_HPP

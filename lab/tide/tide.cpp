@@ -146,7 +146,8 @@ void add_options(tools::CommandLine &line, Settings &s)
 	        .range(0, 100);
 	line.option("--remote", w.remote, "percent of the payments with another module's customer")
 	        .range(0, 100);
-	line.flag("--deterministic", w.deterministic, "local transactions keep to the order, too");
+	line.flag(
+	        "--deterministic", w.deterministic, "local transactions keep to the order as well");
 	line.option("--schedules", s.schedules, "schedules to search").range(1, 1000000);
 }
 

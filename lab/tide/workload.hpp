@@ -23,7 +23,7 @@ struct Workload {
 	unsigned accounts = 2;                 /* of a Bank transaction */
 	unsigned payment = 44, new_order = 43; /* percent; the rest are OrderStatus */
 	unsigned remote = 0; /* percent of the payments, whose customer is of another module */
-	bool deterministic = false; /* local transactions take part in the order, too */
+	bool deterministic = false; /* local transactions take part in the order as well */
 
 	bool bank() const
 	{

@@ -3,23 +3,24 @@
  * stm.h - PIM-TIDE's concurrency control (its Algorithm 3), as published and mended.
  *
  * Words lie in the module's memory; each has a lock in the scratchpad, and words share locks.  A
- * writer takes the lock, logs the old words, and stores in place.  A free lock holds the clock of the
- * commit that has stored last; a reader takes no lock, and accepts a word whose lock is no newer than
- * its begin, before and after the transfer.
+ * writer takes the lock, logs the old words, and stores in place.  A free lock holds the clock
+ * of the commit that has stored last; a reader takes no lock, and accepts a word whose lock is
+ * no newer than its begin, before and after the transfer.
  *
  * Distributed parts commit in the order of their ranks.  Of two that want a lock, the one with the
  * larger rank rolls back, and runs again with the same rank.  Local transactions roll back
  * themselves when they meet a lock.
  *
  *   INV-TD2  A part commits when the clock is its rank, and not before.  It validates then, whether
- *            it has stored anything or not: nobody else can commit meanwhile.
+ *            it has stored anything or not: no other part can commit meanwhile.
  *   INV-TD3  It publishes what it has stored before it moves the clock, and moves it only when it
  *            commits: the part with the next rank reads all of it, or waits.
- *   INV-TD4  A part that fails its validation keeps its rank, and the clock stands until it commits.
+ *   INV-TD4  A part that fails its validation keeps its rank, and the clock stands until it has
+ *            committed.
  *
- * As printed, a part moves the clock first.  If it has only read, it does not validate at all, and if
- * it fails, the next one has its turn already.  `printed` keeps that, to show it (INV-TD2 to INV-TD4
- * do not hold then).
+ * As printed, a part moves the clock first.  If it has only read, it does not validate at all,
+ * and if it fails, the next one has its turn already.  `printed` keeps that, to show it (INV-TD2
+ * to INV-TD4 do not hold then).
  */
 #ifndef LAB_TIDE_STM_H
 #define LAB_TIDE_STM_H
@@ -295,17 +296,16 @@ static void tide_publish(const struct tide_tx *tx, uint32_t clock)
 	const uint32_t lock = tide_free_lock(clock);
 	for (uint32_t k = 0; k < tx->owned && k < TIDE_OWNED; k++)
 		tide_store(&tx->s->locks[tx->first_owned[k]], lock);
-	if (tx->owned <= TIDE_OWNED)
-		return;
-	for (uint32_t k = 0; k < tx->writes; k++) {
+	/* Not those again: others may have taken them. */
+	for (uint32_t k = 0, owned = 0; owned < tx->owned && tx->owned > TIDE_OWNED; k++) {
 		near_local_read(&undo, tide_undo_of(tx, k), sizeof undo);
-		if (undo.lock != TIDE_HELD)
+		if (undo.lock != TIDE_HELD && ++owned > TIDE_OWNED)
 			tide_store(tide_lock_of(tx, undo.at), lock);
 	}
 }
 
-/* Is a word that was read still the one that was read?  `in_turn`: all parts with smaller ranks have
- * committed, so another owner of the lock has a larger one, and is told to go. */
+/* Is a word that was read still the one that was read?  `in_turn`: all parts with smaller ranks
+ * have committed, so another owner of the lock has a larger one, and is told to go. */
 static bool tide_holds(const struct tide_tx *tx, uint32_t index, bool in_turn)
 {
 	const uint32_t *lock = &tx->s->locks[index];

@@ -3,8 +3,8 @@
  * tide.h - what the host and the kernel of PIM-TIDE share: records, queues, results, and where they
  * lie in a module's memory.
  *
- * A batch gives each tasklet of a module a queue of records, and a record is one subtransaction: the
- * part of a transaction that one module executes.  First the tasklets execute the parts of
+ * A batch gives each tasklet of a module a queue of records, and a record is one subtransaction:
+ * the part of a transaction that one module executes.  First the tasklets execute the parts of
  * distributed transactions, in the order of their ranks; then, after a barrier, the transactions
  * that are local to the module, in an order that the tasklets find themselves.
  *
