@@ -171,11 +171,52 @@ void Tide::pull_results()
 		const unsigned module = transactions_[p.transaction].parts[p.part].module;
 		outcomes_[p.transaction][p.part] = {module,
 		        results[module * ROW + size_t(p.tasklet) * TIDE_RECORDS + slot_of(p)]};
+	}
+}
+
+std::vector<Transaction> Tide::in_order_of_effect() const
+{
+	std::vector<size_t> distributed, local;
+	for (const Place &p : places_)
+		if (p.part == 0)
+			(transactions_[p.transaction].distributed() ? distributed : local)
+			        .push_back(p.transaction);
+	auto turn = [this](size_t t) { return outcomes_[t].front().result.turn; };
+	std::stable_sort(
+	        local.begin(), local.end(), [&](size_t a, size_t b) { return turn(a) < turn(b); });
+	std::vector<Transaction> all;
+	for (const std::vector<size_t> &some : {distributed, local})
+		for (size_t t : some)
+			all.push_back(transactions_[t]);
+	return all;
+}
+
+/* INV-TD6 */
+void Tide::release()
+{
+	if (keep_)
+		keep_(in_order_of_effect());
+	for (const Place &p : places_)
 		if (--left_[p.transaction] == 0)
 			batch_.push_back(p.transaction);
-	}
 	std::sort(batch_.begin(), batch_.end());
 	ended_ += batch_.size();
+}
+
+void Tide::keep_with(Keep keep)
+{
+	if (options_.numbering == Numbering::PRINTED)
+		throw std::runtime_error("a command log needs one order of transactions, which the "
+		                         "published numbering does not give: use Numbering::DENSE");
+	keep_ = std::move(keep);
+}
+
+const std::vector<Outcome> &Tide::outcome(size_t transaction) const
+{
+	if (left_.at(transaction))
+		throw std::runtime_error("transaction " + std::to_string(transaction) +
+		                         " has not ended: run batches until it has");
+	return outcomes_[transaction];
 }
 
 size_t Tide::run_batch()
@@ -193,6 +234,7 @@ size_t Tide::run_batch()
 	near_.wait();
 	batches_++;
 	pull_results();
+	release();
 	return batch_.size();
 }
 

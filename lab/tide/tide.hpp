@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -84,11 +85,14 @@ public:
 		while (ended_ < transactions_.size())
 			run_batch();
 	}
-	/* What the parts of a transaction that has ended returned, in the order of its parts. */
-	const std::vector<Outcome> &outcome(size_t transaction) const
-	{
-		return outcomes_.at(transaction);
-	}
+	/* From now on `keep` gets each batch in the order in which it has taken effect, before any
+	 * of its results is released.  If it throws, none is.  Not with Numbering::PRINTED, which
+	 * gives no order. */
+	using Keep = std::function<void(const std::vector<Transaction> &)>;
+	void keep_with(Keep keep);
+	/* What the parts of a transaction returned, in the order of its parts.   Errors:
+	 * std::runtime_error if its results are not released. */
+	const std::vector<Outcome> &outcome(size_t transaction) const;
 	/* The transactions of the last batch, by their numbers, in their order. */
 	const std::vector<size_t> &last_batch() const
 	{
@@ -133,6 +137,8 @@ private:
 	size_t slot_of(const Place &p);
 	void push_queues();
 	void pull_results();
+	std::vector<Transaction> in_order_of_effect() const;
+	void release();
 
 	Options options_;
 	bench::NearMachine near_;
@@ -148,6 +154,7 @@ private:
 	std::vector<Place> places_;
 	std::vector<Load> load_;
 	std::vector<tide_queue> matrix_;
+	Keep keep_;
 	uint64_t ended_ = 0, batches_ = 0;
 };
 

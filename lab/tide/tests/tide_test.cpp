@@ -2,11 +2,15 @@
  *
  * tide_test.cpp - PIM-TIDE is serialisable; as published, on the same schedules, it is not.
  */
+#include "../command_log.hpp"
 #include "../history.hpp"
 #include "../schedules.hpp"
 #include "../workload.hpp"
 
 #include <gtest/gtest.h>
+
+#include <cstdio>
+#include <unistd.h>
 
 namespace
 {
@@ -111,6 +115,87 @@ TEST(TideWorkloads, LeaveWhatTheyMust)
 			w.remote = 50;
 			EXPECT_EQ(wrong_after(o, w, emulated ? 600 : 100), "") << machine;
 		}
+}
+
+/* ----------------------------------------------------------------- the command log */
+
+struct HeapFile {
+	HeapFile() : path("/tmp/tide-test-" + std::to_string(getpid()) + ".fur")
+	{
+		remove(path.c_str());
+	}
+	~HeapFile()
+	{
+		remove(path.c_str());
+	}
+	const std::string path;
+};
+
+std::vector<uint32_t> warehouses(const tide::Tide &system)
+{
+	return system.words(TPCC_WAREHOUSE, (TPCC_END - TPCC_WAREHOUSE) / 4);
+}
+
+/* The modules lose their memory; the log brings it back, word for word. */
+TEST(TideLog, BringsTheDataBack)
+{
+	for (const char *machine : machines()) {
+		const HeapFile file;
+		Options o = on(machine, 2);
+		o.most_instructions = 0;
+		o.tasklets = 4;
+		o.records = 16;
+		tide::Workload w;
+		w.name = "tpcc";
+		w.remote = 50;
+		std::vector<uint32_t> before;
+		uint64_t batches = 0;
+		{
+			fur::Heap heap = fur::Heap::create(file.path);
+			tide::CommandLog log(heap.get());
+			tide::Tide system(o);
+			tools::Random random{3};
+			w.load(system);
+			system.keep_with(
+			        [&](const std::vector<Transaction> &batch) { log.append(batch); });
+			for (unsigned k = 0; k < 300; k++)
+				system.submit(w.draw(random, 2, k % 2));
+			system.run_all();
+			before = warehouses(system);
+			batches = system.counts().batches;
+		}
+		fur::Heap heap = fur::Heap::open(file.path);
+		tide::CommandLog log(heap.get());
+		tide::Tide system(o);
+		w.load(system);
+		EXPECT_NE(warehouses(system), before);
+		EXPECT_EQ(log.replay(system), batches);
+		EXPECT_GT(batches, 1u);
+		EXPECT_TRUE(warehouses(system) == before) << machine;
+	}
+}
+
+/* INV-TD6 */
+TEST(TideLog, IsDurableBeforeResultsAreReleased)
+{
+	tide::Tide system(on("threads", 1));
+	const size_t t = system.submit(of({tide::touch(0, 0, 7)}));
+	system.keep_with([&](const std::vector<Transaction> &batch) {
+		EXPECT_EQ(batch.size(), 1u);
+		EXPECT_THROW(system.outcome(t), std::runtime_error);
+		throw std::runtime_error("the log is full");
+	});
+	EXPECT_THROW(system.run_batch(), std::runtime_error);
+	EXPECT_THROW(system.outcome(t), std::runtime_error);
+	EXPECT_EQ(system.counts().transactions, 0u);
+}
+
+TEST(TideLog, NeedsAnOrder)
+{
+	Options o = on("threads", 1);
+	o.numbering = Numbering::PRINTED;
+	tide::Tide system(o);
+	EXPECT_THROW(system.keep_with([](const std::vector<Transaction> &) {}), std::runtime_error);
 }
 
 /* Few: each tasklet is a thread, and they take turns on the machine's processors. */
