@@ -13,10 +13,10 @@
 
 Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, sweep.pml,
 switch.pml, snapshot.pml, group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml,
-bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml, shipapply.pml, gate.pml, grouplocks.pml,
-groupwaits.pml or groupheaps.pml.  Before any, models.py checks that its table of mutations agrees
-with the lists at the heads of the models, and with the headings of the planted bugs
-(tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
+bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml, shipapply.pml, gate.pml, tide.pml,
+grouplocks.pml, groupwaits.pml or groupheaps.pml.  Before any, models.py checks that its table of
+mutations agrees with the lists at the heads of the models, and with the headings of the planted
+bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -54,6 +54,7 @@ GROUP_LOCKS = HERE / "grouplocks.pml"
 GROUP_WAITS = HERE / "groupwaits.pml"
 GROUP_HEAPS = HERE / "groupheaps.pml"
 GATE = HERE / "gate.pml"
+TIDE = HERE / "tide.pml"
 PLANTS = HERE.parent / "plants"
 MACHINES = {
     "tsx": ["TSX"],
@@ -324,6 +325,8 @@ GATE_SETTINGS: dict[str, list[str]] = {
     "gatekeep": ["KEEP"],
     "gatereads": ["READS"],
 }
+# Of tide.pml.
+TIDE_SETTINGS: dict[str, list[str]] = {"tide": [], "tidereads": ["RO"]}
 LONG_CLAIMS_SETTINGS: dict[str, list[str]] = {
     "claimstwice": ["NR=2"],
     "claimsdeathtwice": ["DEATH", "NR=2", "NS=2"],
@@ -819,6 +822,15 @@ GATE_MUTATIONS = [
     Mutation("READEROPEN", "INV-SH6", ["ship-gate-reader-blind"], [], ["gatereads"]),
     Mutation("FENCEDFIRST", "INV-SH7", [], [], ["gate"]),
 ]
+# Of tide.pml.
+TIDE_MUTATIONS = [
+    Mutation("NOVALIDATE", "INV-TD2", [], [], ["tide", "tidereads"]),
+    Mutation("ROSKIP", "INV-TD2", [], [], ["tidereads"]),
+    Mutation("EARLYTURN", "INV-TD2", [], [], ["tide"]),
+    Mutation("CLOCKFIRST", "INV-TD3", [], [], ["tide"]),
+    Mutation("FAILMOVES", "INV-TD4", [], [], ["tide"]),
+    Mutation("PRINTED", "INV-TD4", [], [], ["tide", "tidereads"]),
+]
 ALL_MUTATIONS = (
     MUTATIONS
     + SOFTWARE_MUTATIONS
@@ -842,6 +854,7 @@ ALL_MUTATIONS = (
     + GROUP_WAITS_MUTATIONS
     + GROUP_HEAPS_MUTATIONS
     + GATE_MUTATIONS
+    + TIDE_MUTATIONS
 )
 # Steps that a model leaves out or swaps without harm, and the settings or machines.
 SPARED = {
@@ -855,6 +868,7 @@ SPARED = {
     "PARTKEPT": ["shipapplyfirst"],
     "OPENEARLY": ["grouplocks"],
     "BEGINBLIND": ["gate", "gatekeep"],
+    "PUBLISHLATE": ["tide", "tidereads"],
 }
 
 # Of the cases without --long, those that take seconds, the longest first.  gcc optimises them, and
@@ -950,6 +964,7 @@ def cases(long: bool) -> dict[str, Case]:
         | cases_of(SHIP_APPLY, SHIP_APPLY_SETTINGS, SHIP_APPLY_MUTATIONS)
         | group_update_cases()
         | cases_of(GATE, GATE_SETTINGS, GATE_MUTATIONS)
+        | cases_of(TIDE, TIDE_SETTINGS, TIDE_MUTATIONS)
         | spared_cases()
     )
     return {name: case for name, case in every.items() if long or not case.long}
@@ -1031,6 +1046,7 @@ def spared_cases() -> dict[str, Case]:
                 (SHIP_APPLY, SHIP_APPLY_SETTINGS),
                 (GROUP_LOCKS, GROUP_LOCKS_SETTINGS),
                 (GATE, GATE_SETTINGS),
+                (TIDE, TIDE_SETTINGS),
             ):
                 if name in settings:
                     found[f"{name}-{spared}"] = Case(model, settings[name] + [spared], True)
@@ -1062,6 +1078,7 @@ def disagreements() -> list[str]:
         (GROUP_WAITS, GROUP_WAITS_MUTATIONS),
         (GROUP_HEAPS, GROUP_HEAPS_MUTATIONS),
         (GATE, GATE_MUTATIONS),
+        (TIDE, TIDE_MUTATIONS),
     ):
         invariants = {m.name: m.invariant for m in mutations}
         listed = dict(MUTATION_LINE.findall(model.read_text().split("*/")[0]))
