@@ -14,7 +14,7 @@
 Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, sweep.pml,
 switch.pml, snapshot.pml, group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml,
 bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml, shipapply.pml, gate.pml, grouplocks.pml,
-groupwaits.pml or groupheaps.pml.  Before any, models.py checks that its table of mutations agrees
+groupwaits.pml, groupheaps.pml or csn.pml.  Before any, models.py checks that its table of mutations agrees
 with the lists at the heads of the models, and with the headings of the planted bugs
 (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
@@ -54,6 +54,7 @@ GROUP_LOCKS = HERE / "grouplocks.pml"
 GROUP_WAITS = HERE / "groupwaits.pml"
 GROUP_HEAPS = HERE / "groupheaps.pml"
 GATE = HERE / "gate.pml"
+CSN = HERE / "csn.pml"
 PLANTS = HERE.parent / "plants"
 MACHINES = {
     "tsx": ["TSX"],
@@ -324,6 +325,8 @@ GATE_SETTINGS: dict[str, list[str]] = {
     "gatekeep": ["KEEP"],
     "gatereads": ["READS"],
 }
+# Of csn.pml.
+CSN_SETTINGS: dict[str, list[str]] = {"csn": [], "csnatomic": ["ATOMIC"]}
 LONG_CLAIMS_SETTINGS: dict[str, list[str]] = {
     "claimstwice": ["NR=2"],
     "claimsdeathtwice": ["DEATH", "NR=2", "NS=2"],
@@ -819,6 +822,13 @@ GATE_MUTATIONS = [
     Mutation("READEROPEN", "INV-SH6", ["ship-gate-reader-blind"], [], ["gatereads"]),
     Mutation("FENCEDFIRST", "INV-SH7", [], [], ["gate"]),
 ]
+# Of csn.pml.
+CSN_MUTATIONS = [
+    Mutation("PUBLISHED", "INV-CN2", [], [], ["csn", "csnatomic"]),
+    Mutation("STRICT", "INV-CN1", [], [], ["csn"]),
+    Mutation("UNORDERED", "INV-CN3", [], [], ["csn"]),
+    Mutation("OWNUNSEEN", "INV-CN4", [], [], ["csn"]),
+]
 ALL_MUTATIONS = (
     MUTATIONS
     + SOFTWARE_MUTATIONS
@@ -842,6 +852,7 @@ ALL_MUTATIONS = (
     + GROUP_WAITS_MUTATIONS
     + GROUP_HEAPS_MUTATIONS
     + GATE_MUTATIONS
+    + CSN_MUTATIONS
 )
 # Steps that a model leaves out or swaps without harm, and the settings or machines.
 SPARED = {
@@ -855,6 +866,7 @@ SPARED = {
     "PARTKEPT": ["shipapplyfirst"],
     "OPENEARLY": ["grouplocks"],
     "BEGINBLIND": ["gate", "gatekeep"],
+    "STRICT": ["csnatomic"],
 }
 
 # Of the cases without --long, those that take seconds, the longest first.  gcc optimises them, and
@@ -950,6 +962,7 @@ def cases(long: bool) -> dict[str, Case]:
         | cases_of(SHIP_APPLY, SHIP_APPLY_SETTINGS, SHIP_APPLY_MUTATIONS)
         | group_update_cases()
         | cases_of(GATE, GATE_SETTINGS, GATE_MUTATIONS)
+        | cases_of(CSN, CSN_SETTINGS, CSN_MUTATIONS)
         | spared_cases()
     )
     return {name: case for name, case in every.items() if long or not case.long}
@@ -1031,6 +1044,7 @@ def spared_cases() -> dict[str, Case]:
                 (SHIP_APPLY, SHIP_APPLY_SETTINGS),
                 (GROUP_LOCKS, GROUP_LOCKS_SETTINGS),
                 (GATE, GATE_SETTINGS),
+                (CSN, CSN_SETTINGS),
             ):
                 if name in settings:
                     found[f"{name}-{spared}"] = Case(model, settings[name] + [spared], True)
@@ -1062,6 +1076,7 @@ def disagreements() -> list[str]:
         (GROUP_WAITS, GROUP_WAITS_MUTATIONS),
         (GROUP_HEAPS, GROUP_HEAPS_MUTATIONS),
         (GATE, GATE_MUTATIONS),
+        (CSN, CSN_MUTATIONS),
     ):
         invariants = {m.name: m.invariant for m in mutations}
         listed = dict(MUTATION_LINE.findall(model.read_text().split("*/")[0]))
