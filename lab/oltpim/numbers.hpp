@@ -75,17 +75,7 @@ public:
 	}
 
 	/* The versions with this number are finalised in all modules. */
-	void settle(uint64_t number)
-	{
-		/* Two writers with neighbouring numbers each store here and then look at the
-		 * other's: sequential consistency lets one of them see both.  Without it none
-		 * might go on, and `settled` would stay until another writer comes. */
-		over_[number % over_.size()].store(number);
-		uint64_t s = settled_.load();
-		while (over_[(s + 1) % over_.size()].load() == s + 1)
-			if (settled_.compare_exchange_weak(s, s + 1))
-				s++; /* INV-CN3 */
-	}
+	void settle(uint64_t number);
 
 	uint64_t settled() const
 	{
@@ -93,10 +83,7 @@ public:
 	}
 
 	/* May a writer with this number return?  As published: at once. */
-	bool may_return(uint64_t number) const
-	{
-		return protocol_ != Protocol::MENDED || settled_.load() >= number; /* INV-CN4 */
-	}
+	bool may_return(uint64_t number) const;
 
 private:
 	static constexpr uint64_t NOT_ANY = ~uint64_t{0};

@@ -118,8 +118,8 @@ NOINLINE uint64_t visible(struct oltpim_shared *s, struct oltpim_work *w, uint32
 NOINLINE void collect(struct oltpim_shared *s, struct oltpim_work *w, uint32_t at)
 {
 	struct oltpim_version *v = &w->version;
-	const uint64_t oldest = s->batch.oldest;
 #ifndef PLANT_COLLECT
+	const uint64_t oldest = s->batch.oldest;
 	while (v->number > oldest && v->next) {
 		at = v->next;
 		read_version(s, v, at);
