@@ -154,7 +154,7 @@ void NearRank::launch()
 	bytes += sizeof(oltpim_batch);
 	rows_.assign(size_t{bytes} * modules_.size(), 0);
 	char *row = rows_.data();
-	const uint64_t oldest = numbers_.oldest();
+	const uint64_t oldest = setup_.collects ? numbers_.oldest() : 0;
 	for (const Module &m : modules_) {
 		oltpim_batch batch = {};
 		batch.oldest = oldest;
@@ -215,6 +215,124 @@ void NearRank::distribute()
 	}
 }
 
+namespace
+{
+
+/* The memory of a module with some records, as if it had inserted them. */
+class Image
+{
+public:
+	explicit Image(const std::vector<Record> &records)
+	    : versions(records.size() + 1), objects((records.size() + 3) & ~size_t{1}), nodes(1)
+	{
+		for (size_t k = 0; k < records.size(); k++) {
+			versions[k + 1] = {0, 0, 0, records[k].tuple, 0};
+			objects[k + 1] = static_cast<uint32_t>(k + 1);
+		}
+		if (records.empty())
+			return;
+		std::vector<Entry> level;
+		for (size_t k = 0; k < records.size(); k++)
+			level.push_back({records[k].key, static_cast<uint32_t>(k + 1)});
+		bool leaf = true;
+		do {
+			level = nodes_above(level, leaf);
+			leaf = false;
+		} while (level.size() > 1);
+		root = level[0].below;
+	}
+
+	std::vector<oltpim_version> versions;
+	std::vector<uint32_t> objects;
+	std::vector<oltpim_node> nodes;
+	uint32_t root = 0;
+
+private:
+	/* As full as random inserts leave them */
+	static constexpr size_t FILLED = 7;
+	struct Entry {
+		uint64_t key;
+		uint32_t below;
+	};
+	std::vector<Entry> nodes_above(const std::vector<Entry> &level, bool leaf)
+	{
+		std::vector<Entry> above;
+		for (size_t from = 0; from < level.size(); from += FILLED) {
+			oltpim_node node = {};
+			node.is_leaf = leaf;
+			for (size_t k = from; k < std::min(from + FILLED, level.size()); k++) {
+				node.keys[node.count] = level[k].key;
+				node.below[node.count++] = level[k].below;
+			}
+			if (leaf && from + FILLED < level.size())
+				node.next = static_cast<uint32_t>(nodes.size() + 1);
+			above.push_back({node.keys[0], static_cast<uint32_t>(nodes.size())});
+			nodes.push_back(node);
+		}
+		return above;
+	}
+};
+
+/* Push each element its row, of different lengths, in pieces. */
+template <class Row>
+void push_rows(near_rank *rank, near_address at, const std::vector<Image> &images, Row row)
+{
+	constexpr size_t PIECE = 1 << 16;
+	size_t most = 0;
+	for (const Image &i : images)
+		most = std::max(most, row(i).second);
+	std::vector<char> matrix;
+	for (size_t from = 0; from < most; from += PIECE) {
+		const size_t bytes = std::min(PIECE, most - from);
+		matrix.assign(images.size() * bytes, 0);
+		for (size_t k = 0; k < images.size(); k++) {
+			const auto [data, n] = row(images[k]);
+			if (n > from)
+				memcpy(&matrix[k * bytes], static_cast<const char *>(data) + from,
+				        std::min(bytes, n - from));
+		}
+		check(near_push(rank, NEAR_MEMORY, at + from, matrix.data(), bytes));
+	}
+}
+
+template <class T>
+std::pair<const void *, size_t> bytes_of(const std::vector<T> &v)
+{
+	return {v.data(), v.size() * sizeof(T)};
+}
+
+} // namespace
+
+void NearRank::load(const std::vector<Record> *of_modules)
+{
+	struct Used { /* of oltpim_shared */
+		uint32_t versions, objects, nodes, free_version, roots[OLTPIM_TREES];
+	};
+	static_assert(sizeof(Used) == offsetof(oltpim_shared, work) -
+	                                      offsetof(oltpim_shared, versions));
+	std::vector<Image> images;
+	std::vector<Used> used(setup_.elements);
+	for (unsigned k = 0; k < setup_.elements; k++) {
+		const Image &i = images.emplace_back(of_modules[k]);
+		if (i.versions.size() >= layout_.most_versions ||
+		        i.objects.size() >= layout_.most_objects ||
+		        i.nodes.size() + OLTPIM_NODES_SPARE >= layout_.most_nodes)
+			throw std::runtime_error("the records do not fit the modules: raise "
+			                         "--room, or use more modules");
+		used[k].versions = static_cast<uint32_t>(i.versions.size() - 1);
+		used[k].objects = static_cast<uint32_t>(of_modules[k].size());
+		used[k].nodes = static_cast<uint32_t>(i.nodes.size() - 1);
+		used[k].roots[0] = i.root;
+	}
+	push_rows(rank_, layout_.versions, images,
+	        [](const Image &i) { return bytes_of(i.versions); });
+	push_rows(rank_, layout_.objects, images,
+	        [](const Image &i) { return bytes_of(i.objects); });
+	push_rows(rank_, layout_.nodes, images, [](const Image &i) { return bytes_of(i.nodes); });
+	check(near_push(rank_, NEAR_SHARED, offsetof(oltpim_shared, versions), used.data(),
+	        sizeof(Used)));
+}
+
 near_counters NearRank::near_counts() const
 {
 	near_counters c = {};
@@ -254,6 +372,7 @@ void NearStore::open()
 	o.ranks = setup_.ranks;
 	o.elements = setup_.elements;
 	o.host_threads = setup_.host_threads;
+	o.clock = native ? nullptr : setup_.clock;
 	check(near_open(&o, &shape_, &near_));
 	if (!shape_.coherent)
 		return;
@@ -295,6 +414,27 @@ unsigned NearStore::parts() const
 bool NearStore::help_part(unsigned part)
 {
 	return ranks_[part]->step(true);
+}
+
+void NearStore::load(const std::vector<Record> &records)
+{
+	std::vector<std::vector<Record>> modules(size_t{setup_.ranks} * setup_.elements);
+	for (const Record &r : records)
+		modules[place_of(r.key)].push_back(r);
+	for (unsigned k = 0; k < setup_.ranks; k++)
+		ranks_[k]->load(&modules[size_t{k} * setup_.elements]);
+}
+
+near_channel NearStore::channels() const
+{
+	near_channel sum = {}, c;
+	for (unsigned k = 0; near_count_channel(near_, k, &c); k++) {
+		sum.written_bytes += c.written_bytes;
+		sum.read_bytes += c.read_bytes;
+		sum.control_bytes += c.control_bytes;
+		sum.busy_ps += c.busy_ps;
+	}
+	return sum;
 }
 
 BatchCounts NearStore::counts() const

@@ -30,6 +30,13 @@ struct NearSetup {
 	uint64_t objects = 4096;  /* most, of a module */
 	uint64_t versions = 8192; /* most, of a module */
 	uint32_t batch_bytes = 32768; /* of a module */
+	bool collects = true;         /* versions that no transaction sees */
+	const near_clock *clock = nullptr; /* of an emulated host */
+};
+
+/* A record to be loaded */
+struct Record {
+	uint64_t key, tuple;
 };
 
 /* What the rank's batches had. */
@@ -43,6 +50,8 @@ public:
 	NearRank(const NearSetup &setup, const oltpim_layout &layout, near_rank *rank,
 	        const Numbers &numbers);
 	void append(Request &r);
+	/* Give each of the rank's modules the records of its list, in the order of their keys. */
+	void load(const std::vector<Record> *of_modules);
 	/* Do the next part.  False: there is nothing to do, or another worker does it.
 	 * `wait`: for a kernel that runs. */
 	bool step(bool wait);
@@ -94,7 +103,13 @@ public:
 	unsigned parts() const override;
 	bool help_part(unsigned part) override;
 
+	/* Give the modules these records, as transaction 0 with number 0; keys rise.  Before any
+	 * transaction. */
+	void load(const std::vector<Record> &records);
+
 	BatchCounts counts() const;
+	/* What the memory channels carried, all together */
+	near_channel channels() const;
 	/* Of all ranks; times: those of the slowest. */
 	near_counters near_counts() const;
 	const near_shape &shape() const

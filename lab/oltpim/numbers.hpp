@@ -37,35 +37,51 @@ enum class Protocol {
 class Numbers
 {
 public:
-	/* `slots`: of transactions, each has one at a time. */
-	Numbers(Protocol protocol, unsigned slots)
-	    : protocol_(protocol), over_(ring_of(slots)), begins_(slots)
+	/* Each worker has `each` slots, and a slot has one transaction at a time.  Slots are
+	 * numbered through, worker by worker. */
+	Numbers(Protocol protocol, unsigned workers, unsigned each)
+	    : protocol_(protocol), each_(each), over_(ring_of(workers * each)), workers_(workers)
 	{
+		for (Worker &w : workers_)
+			w.begins.assign(each, NOT_ANY);
 	}
 
-	/* The number at which the slot's transaction begins. */
+	/* The number at which the slot's transaction begins.  Only its worker calls this. */
 	uint64_t begin(unsigned slot)
 	{
-		/* oldest() reads `settled`, and then this store or not.  If not, then the second
+		Worker &w = workers_[slot / each_];
+		/* oldest() reads the counter, and then this store or not.  If not, then the second
 		 * load here is later than that of oldest(), and yields no less.  Sequential
 		 * consistency orders this store before the load; without it oldest() could miss
 		 * a transaction that begins below its result, whose versions are then collected. */
-		begins_[slot].number.store(now());
-		return now();
+		if (w.active++ == 0)
+			w.oldest.store(now());
+		return w.begins[slot % each_] = now();
 	}
 
+	/* The worker's bound stays for a while: it may be too low, and does no harm then. */
 	void end(unsigned slot)
 	{
-		begins_[slot].number.store(NOT_ANY);
+		Worker &w = workers_[slot / each_];
+		w.begins[slot % each_] = NOT_ANY;
+		w.active--;
+		if (w.active == 0 || ++w.ends % ENDS == 0)
+			w.oldest.store(*std::min_element(w.begins.begin(), w.begins.end()));
 	}
 
 	/* No transaction, now or later, begins at a lower number (INV-CN6). */
 	uint64_t oldest() const
 	{
 		uint64_t least = now();
-		for (const Begin &b : begins_)
-			least = std::min(least, b.number.load());
+		for (const Worker &w : workers_)
+			least = std::min(least, w.oldest.load());
 		return least;
+	}
+
+	/* All numbers drawn so far are below. */
+	uint64_t next() const
+	{
+		return next_.load();
 	}
 
 	/* The writer's commit number.  It has written all its versions. */
@@ -95,8 +111,12 @@ private:
 		return size_t{2} * slots + 2;
 	}
 
-	struct alignas(64) Begin {
-		std::atomic<uint64_t> number{NOT_ANY};
+	static constexpr unsigned ENDS = 16;
+
+	struct alignas(64) Worker {
+		std::atomic<uint64_t> oldest{NOT_ANY}; /* at most its transactions' begins */
+		unsigned active = 0, ends = 0;
+		std::vector<uint64_t> begins;
 	};
 
 	uint64_t now() const
@@ -107,10 +127,11 @@ private:
 	}
 
 	const Protocol protocol_;
+	const unsigned each_;
 	alignas(64) std::atomic<uint64_t> next_{1};
 	alignas(64) std::atomic<uint64_t> settled_{0};
 	std::vector<std::atomic<uint64_t>> over_;
-	std::vector<Begin> begins_;
+	std::vector<Worker> workers_;
 };
 
 } // namespace oltpim

@@ -127,14 +127,17 @@ Transaction::Result Transaction::take_write(const Request &r)
 void Transaction::link(Tuple *tuple, Tuple *before, const Request &r)
 {
 	if (before && before->writer == number_) {
-		tuple->next = before->next;
+		/* A DramStore has stored it already, and others may read it. */
+		if (tuple->next != before->next)
+			tuple->next = before->next;
 		for (Written &own : written_)
 			if (own.tuple == before)
 				own.tuple = tuple;
-		tuples_.give(before);
+		tuples_.retire(before, db_.numbers.next(), db_.numbers.oldest());
 		return;
 	}
-	tuple->next = before;
+	if (tuple->next != before)
+		tuple->next = before;
 	written_.push_back({r.place, r.reply.written.object, tuple});
 	if (history_)
 		done_.writes.push_back({r.write.key, before ? before->writer : NO_WRITER});
@@ -193,7 +196,7 @@ void Transaction::finish_commit()
 void Transaction::finish_abort()
 {
 	for (const Written &w : written_)
-		tuples_.give(w.tuple);
+		tuples_.retire(w.tuple, db_.numbers.next(), db_.numbers.oldest());
 	written_.clear();
 	db_.numbers.end(slot_);
 	state_ = ENDED;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct Tuple {
 	uint64_t key, writer; /* transaction */
 	Tuple *next;          /* that it replaced */
 	uint64_t value;
+	/* Of a DramStore: its commit number, or DIRTY.  Modules have numbers of their own. */
+	uint64_t number;
+	uint64_t is_removed;
 	/* and the payload */
 };
 
@@ -38,15 +42,25 @@ public:
 			free_ = t->next;
 		else
 			t = fresh();
-		*t = {key, writer, nullptr, value};
+		*t = {key, writer, nullptr, value, 0, 0};
 		return t;
 	}
 
 	/* `writer` and `value` are cleared, so that a checker finds one that reads it still. */
 	void give(Tuple *t)
 	{
-		*t = {t->key, COLLECTED, free_, 0};
+		*t = {t->key, COLLECTED, free_, 0, 0, 0};
 		free_ = t;
+	}
+
+	/* The same, when no transaction is left that began before now: `next` is the number that
+	 * the next writer draws, and `oldest` that of Numbers.  A reader may be about to look at a
+	 * tuple of a transaction that aborts. */
+	void retire(Tuple *t, uint64_t next, uint64_t oldest)
+	{
+		retired_.push_back({t, next});
+		for (; !retired_.empty() && retired_.front().next < oldest; retired_.pop_front())
+			give(retired_.front().tuple);
 	}
 
 	/* The transaction `writer` of a tuple that was given back */
@@ -66,7 +80,12 @@ private:
 		return reinterpret_cast<Tuple *>(at);
 	}
 
+	struct Retired {
+		Tuple *tuple;
+		uint64_t next;
+	};
 	const size_t bytes_;
+	std::deque<Retired> retired_; /* the oldest first */
 	size_t left_ = 0;
 	Tuple *free_ = nullptr;
 	std::vector<std::unique_ptr<char[]>> chunks_;

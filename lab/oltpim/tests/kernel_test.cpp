@@ -3,6 +3,7 @@
  * kernel_test.cpp - the modules' kernel, next to a model on the host: random transactions, one
  * request a batch, or whole rounds.
  */
+#include "../dram_store.hpp"
 #include "world.hpp"
 
 #include <gtest/gtest.h>
@@ -89,7 +90,8 @@ class Kernel : public testing::TestWithParam<std::string>
 };
 
 /* Random requests of several transactions, one at a time, in one module so that scans see all. */
-void compare_with_model(World &w, uint64_t seed, unsigned steps, uint64_t keys)
+template <class W>
+void compare_with_model(W &w, uint64_t seed, unsigned steps, uint64_t keys)
 {
 	tools::Random random{seed};
 	Model model;
@@ -166,6 +168,27 @@ TEST_P(Kernel, DoesWhatTheModelDoes)
 	for (uint64_t seed = 1; seed <= 4; seed++) {
 		World w(Protocol::MENDED, setup);
 		compare_with_model(w, seed, 1500, seed % 2 ? 40 : 400);
+	}
+}
+
+/* The tables of mosaic */
+struct DramWorld {
+	void serve()
+	{
+		while (store.help(0)) {
+		}
+	}
+	Tuples tuples{0};
+	Numbers numbers{Protocol::MENDED, 1, World::SLOTS};
+	DramStore store{{.workers = 1, .partitions = 1}, numbers, [](const void *, unsigned) {}};
+	Database db{store, numbers, {1}, {1}};
+};
+
+TEST(Mosaic, DoesWhatTheModelDoes)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		DramWorld w;
+		compare_with_model(w, seed, 5000, seed % 2 ? 40 : 2000);
 	}
 }
 

@@ -3,10 +3,12 @@
  * oltpim_test.cpp - transactions on modules: what the mended protocol guarantees, and what the
  * published one breaks on the same schedules.
  */
+#include "../dram_store.hpp"
 #include "world.hpp"
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <iostream>
 #include <thread>
 
@@ -318,6 +320,43 @@ TEST_P(Oltpim, CollectsVersions)
 	EXPECT_EQ(w.flaws(), Counts{});
 }
 
+/* Records that were loaded as an image are those that inserts make, and trees grow from there. */
+TEST_P(Oltpim, LoadsAnImage)
+{
+	World w(Protocol::MENDED, small_setup(GetParam()));
+	constexpr uint64_t RECORDS = 600;
+	std::vector<Record> records;
+	for (uint64_t key = 0; key < RECORDS; key++)
+		records.push_back({2 * key, reinterpret_cast<uint64_t>(
+		                                    w.tuples.make(2 * key, 0, key + 1))});
+	w.store.load(records);
+	Transaction t = w.begun(0);
+	t.begin();
+	for (uint64_t key = 1; key < 160; key += 4)
+		t.insert(key, 7);
+	t.issue();
+	w.serve();
+	ASSERT_TRUE(t.ready() && !t.failed());
+	for (uint64_t from = 0; from < 2 * RECORDS; from += 40) {
+		for (uint64_t key = from; key < from + 40; key++)
+			t.get(key);
+		t.issue();
+		w.serve();
+		ASSERT_TRUE(t.ready());
+		for (uint64_t key = from; key < from + 40; key++) {
+			const bool own = key < 160 && key % 4 == 1;
+			const uint64_t value = key % 2 ? (own ? 7 : 0) : key / 2 + 1;
+			EXPECT_EQ(t.value(static_cast<unsigned>(key - from)), value) << key;
+		}
+	}
+	t.update(600, 1);
+	t.issue();
+	w.serve();
+	ASSERT_TRUE(t.ready() && !t.failed());
+	t.commit();
+	finish(w, t);
+}
+
 TEST_P(Oltpim, FullModuleIsReported)
 {
 	World w(Protocol::MENDED, small_setup(GetParam()));
@@ -333,17 +372,17 @@ TEST_P(Oltpim, FullModuleIsReported)
 INSTANTIATE_TEST_SUITE_P(On, Oltpim, testing::ValuesIn(machines()),
         [](const auto &p) { return p.param; });
 
-/* Workers and modules that really run at once. */
-TEST(OltpimThreads, TransactionsAreIsolated)
+/* ------------------------------------------------------- workers at once */
+
+constexpr unsigned WORKERS = 3, EACH = 4;
+
+/* Each worker runs its clients, of the bank, while others run theirs. */
+void run_bank_on_threads(Store &store, Numbers &numbers, unsigned transactions)
 {
-	constexpr unsigned WORKERS = 3, EACH = 4;
-	NearSetup setup = small_setup("threads");
-	Numbers numbers(Protocol::MENDED, WORKERS * EACH);
-	NearStore store(setup, numbers);
 	Database db{store, numbers, {1}, {1}};
 	Tuples loaded(0);
 	load_keys(db, loaded, 0, 12, 100);
-	std::vector<Tuples> tuples;
+	std::deque<Tuples> tuples;
 	std::vector<History> histories(WORKERS);
 	for (unsigned k = 0; k < WORKERS; k++)
 		tuples.emplace_back(0);
@@ -351,7 +390,7 @@ TEST(OltpimThreads, TransactionsAreIsolated)
 		std::vector<std::unique_ptr<BankClient>> clients;
 		for (unsigned k = 0; k < EACH; k++)
 			clients.push_back(std::make_unique<BankClient>(db, tuples[worker], worker,
-			        worker * EACH + k, &histories[worker], 12, 40,
+			        worker * EACH + k, &histories[worker], 12, transactions,
 			        worker * EACH + k + 1));
 		for (bool running = true; running;) {
 			running = false;
@@ -371,6 +410,44 @@ TEST(OltpimThreads, TransactionsAreIsolated)
 		all.push_back(&h);
 	for (const Violation &v : check_histories(all))
 		ADD_FAILURE() << v.text;
+}
+
+/* Modules run on threads of their own, too. */
+TEST(OltpimThreads, TransactionsAreIsolated)
+{
+	Numbers numbers(Protocol::MENDED, WORKERS, EACH);
+	NearStore store(small_setup("threads"), numbers);
+	run_bank_on_threads(store, numbers, 40);
+}
+
+TEST(MosaicThreads, TransactionsAreIsolated)
+{
+	Numbers numbers(Protocol::MENDED, WORKERS, EACH);
+	DramStore store({.workers = WORKERS, .partitions = 4}, numbers, [](const void *, unsigned) {});
+	run_bank_on_threads(store, numbers, 2000);
+}
+
+TEST(Mosaic, SchedulesBreakNothing)
+{
+	for (uint64_t seed = 1; seed <= 50; seed++) {
+		Numbers numbers(Protocol::MENDED, 1, World::SLOTS);
+		DramStore store({.workers = 1, .partitions = 2}, numbers,
+		        [](const void *, unsigned) {});
+		Database db{store, numbers, {1}, {1}};
+		Tuples tuples(0);
+		History history;
+		load_keys(db, tuples, 0, 12, 100);
+		std::vector<std::unique_ptr<Client>> clients;
+		std::vector<Client *> running;
+		for (unsigned k = 0; k < World::SLOTS; k++) {
+			clients.push_back(std::make_unique<BankClient>(
+			        db, tuples, 0, k, &history, 12, 12, seed * 64 + k));
+			running.push_back(clients.back().get());
+		}
+		run_by_seed(store, running, seed);
+		for (const Violation &v : check_histories({&history}))
+			ADD_FAILURE() << "seed " << seed << ": " << v.text;
+	}
 }
 
 } // namespace

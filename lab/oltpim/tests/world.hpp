@@ -39,7 +39,7 @@ struct World {
 	static constexpr unsigned SLOTS = 8;
 
 	explicit World(Protocol protocol, const NearSetup &setup)
-	    : numbers(protocol, SLOTS), store(setup, numbers), db{store, numbers, {1}, {1}}
+	    : numbers(protocol, 1, SLOTS), store(setup, numbers), db{store, numbers, {1}, {1}}
 	{
 	}
 	Transaction begun(unsigned slot)
