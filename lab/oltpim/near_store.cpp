@@ -425,6 +425,18 @@ void NearStore::load(const std::vector<Record> &records)
 		ranks_[k]->load(&modules[size_t{k} * setup_.elements]);
 }
 
+void NearRank::touch()
+{
+	const std::vector<char> nothing(modules_.size() * 8);
+	check(near_push(rank_, NEAR_MEMORY, layout_.batch, nothing.data(), 8));
+}
+
+void NearStore::settle_channels()
+{
+	for (const auto &r : ranks_)
+		r->touch();
+}
+
 near_channel NearStore::channels() const
 {
 	near_channel sum = {}, c;

@@ -52,6 +52,8 @@ public:
 	void append(Request &r);
 	/* Give each of the rank's modules the records of its list, in the order of their keys. */
 	void load(const std::vector<Record> *of_modules);
+	/* Wait for the rank's channel. */
+	void touch();
 	/* Do the next part.  False: there is nothing to do, or another worker does it.
 	 * `wait`: for a kernel that runs. */
 	bool step(bool wait);
@@ -106,6 +108,9 @@ public:
 	/* Give the modules these records, as transaction 0 with number 0; keys rise.  Before any
 	 * transaction. */
 	void load(const std::vector<Record> &records);
+
+	/* On an emulated host, wait until the channels have carried what was loaded. */
+	void settle_channels();
 
 	BatchCounts counts() const;
 	/* What the memory channels carried, all together */

@@ -184,6 +184,8 @@ public:
 
 	void run()
 	{
+		if (near_)
+			near_->settle_channels();
 		std::vector<pthread_t> threads(s_.threads);
 		for (unsigned k = 1; k < s_.threads; k++)
 			pthread_create(&threads[k], nullptr, work_on, &workers_[k]);
@@ -283,7 +285,6 @@ void Ycsb::load()
 	for (uint64_t key = 0; key < s_.records; key++)
 		records.push_back({key, reinterpret_cast<uint64_t>(loaded_.make(key, 0, key))});
 	near_->load(records);
-	before_ = near_->channels();
 }
 
 void *Ycsb::work_on(void *worker)

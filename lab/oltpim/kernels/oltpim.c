@@ -6,11 +6,11 @@
  * newest of its object then, and locks it: a second writer is told OLTPIM_CONFLICT.
  *
  *   INV-CN5  All of a batch's inserts, commits and aborts end before its other requests begin.  So
- *            lookups need no latch of a tree, and a chain changes at its head only beside them.
+ *            lookups need no latch of a tree.
  *   INV-CN6  A version is collected if a newer one has a commit number of `oldest` or below: every
  *            transaction sees that one, or one that is newer still.
- *   INV-CN7  A chain's head is read and replaced with the latch of its object held; objects whose
- *            numbers share a word of the table share a latch.
+ *   INV-CN7  A chain is read and changed with the latch of its object held; objects whose numbers
+ *            share a word of the table share a latch.
  *
  * The tests compile plants into this file: PLANT_CLASSES breaks INV-CN5, PLANT_COLLECT INV-CN6,
  * PLANT_FIRST lets a second writer pass.
@@ -99,18 +99,22 @@ NOINLINE void free_version(
 	near_release(LATCH_POOL);
 }
 
-/* Find the tuple that a transaction sees of the object; 0: none.  Without a latch: the head is one
- * word, and the versions behind it are not collected before those that see them end (INV-CN6). */
+/* Find the tuple that a transaction sees of the object; 0: none. */
 NOINLINE uint64_t visible(struct oltpim_shared *s, struct oltpim_work *w, uint32_t object,
         uint64_t transaction, uint64_t begin)
 {
 	struct oltpim_version *v = &w->version;
+	uint64_t tuple = 0;
+	near_acquire(latch_of(object));
 	for (uint32_t at = read_head(s, w, object); at; at = v->next) {
 		read_version(s, v, at);
-		if (v->flags & OLTPIM_DIRTY ? v->number == transaction : v->number <= begin)
-			return v->flags & OLTPIM_REMOVED ? 0 : v->tuple;
+		if (v->flags & OLTPIM_DIRTY ? v->number == transaction : v->number <= begin) {
+			tuple = v->flags & OLTPIM_REMOVED ? 0 : v->tuple;
+			break;
+		}
 	}
-	return 0;
+	near_release(latch_of(object));
+	return tuple;
 }
 
 /* Give back what no transaction sees of the chain that begins at the finalised version `at`, which
