@@ -159,8 +159,10 @@ bool DramStore::step(Queue &q, Walk &w)
 bool DramStore::begin(Walk &w)
 {
 	const Partition &p = *partitions_[w.request->place];
-	w.request->reply.scanned.n = 0;
-	w.request->reply.written = {};
+	if (w.request->kind == OLTPIM_SCAN)
+		w.request->reply.scanned->n = 0;
+	else
+		w.request->reply.written = {};
 	/* Acquire: the loads of nodes are later. */
 	w.changes = p.changes.load(std::memory_order_acquire);
 	if (w.changes & 1)
@@ -238,7 +240,7 @@ bool DramStore::next_entry(Walk &w)
 		w.at++;
 	const bool in_leaf = w.at < count;
 	const bool ends = (in_leaf && peek(w.node->keys[w.at]) > r.scan.last) ||
-	                  r.reply.scanned.n == OLTPIM_SCAN_MOST;
+	                  r.reply.scanned->n == OLTPIM_SCAN_MOST;
 	const Node *next = peek(w.node->next);
 	const uint64_t object = in_leaf ? peek(w.node->below[w.at]) : 0;
 	if (changed(p, w)) {
@@ -290,7 +292,7 @@ bool DramStore::pass_tuple(Queue &q, Walk &w)
 		return true;
 	}
 	if (seen)
-		r.reply.scanned.tuples[r.reply.scanned.n++] = seen;
+		r.reply.scanned->tuples[r.reply.scanned->n++] = seen;
 	return next_entry(w);
 }
 

@@ -205,7 +205,8 @@ void NearRank::distribute()
 		for (unsigned kind = 0; kind < OLTPIM_KINDS; kind++) {
 			const uint32_t n = oltpim_reply_bytes(kind);
 			for (Request *r : m.of[kind]) {
-				memcpy(static_cast<void *>(&r->reply), from, n);
+				void *to = &r->reply;
+				memcpy(kind == OLTPIM_SCAN ? r->reply.scanned : to, from, n);
 				from += n;
 				/* The last access to the request: its transaction goes on. */
 				r->pending->fetch_sub(1, std::memory_order_release);

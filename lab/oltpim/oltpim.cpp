@@ -299,13 +299,18 @@ void *Ycsb::work_on(void *worker)
 	return nullptr;
 }
 
-/* A step of each client.  False: all have ended. */
+/* A step of each client, and of the store now and then.  False: all have ended. */
 bool Ycsb::turn(Worker &w)
 {
-	bool running = false;
-	for (const auto &c : w.clients)
+	constexpr unsigned STEPS = 64;
+	bool running = false, helped = false;
+	unsigned steps = 0;
+	for (const auto &c : w.clients) {
 		running |= c->step();
-	if (!store_->help(w.number))
+		if (++steps % STEPS == 0)
+			helped |= store_->help(w.number);
+	}
+	if (!store_->help(w.number) && !helped)
 		idle();
 	return running && !failed_.load(std::memory_order_relaxed);
 }

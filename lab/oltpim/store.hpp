@@ -27,7 +27,7 @@ struct Request {
 	union {
 		uint64_t tuple;
 		oltpim_written written;
-		oltpim_scanned scanned;
+		oltpim_scanned *scanned; /* where the reply goes */
 	} reply;
 	/* Of its transaction: requests that are not served.  Whoever serves one decrements it with
 	 * release, and the transaction reads 0 with acquire: it sees all replies then. */

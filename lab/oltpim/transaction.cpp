@@ -34,6 +34,11 @@ Request &Transaction::add(oltpim_kind kind, unsigned place)
 	r.place = place;
 	r.pending = &pending_;
 	r.reply.written = {};
+	if (kind == OLTPIM_SCAN) {
+		if (!scanned_)
+			scanned_ = std::make_unique<oltpim_scanned[]>(MOST);
+		r.reply.scanned = &scanned_[n_ - 1];
+	}
 	return r;
 }
 
@@ -78,9 +83,9 @@ void Transaction::take_replies()
 		case OLTPIM_ABORT: break;
 		case OLTPIM_GET: result = take_read(r.get.key, r.reply.tuple); break;
 		case OLTPIM_SCAN:
-			result.count = r.reply.scanned.n;
-			for (uint64_t t = 0; t < r.reply.scanned.n; t++) {
-				Tuple *tuple = tuple_at(r.reply.scanned.tuples[t]);
+			result.count = r.reply.scanned->n;
+			for (uint64_t t = 0; t < r.reply.scanned->n; t++) {
+				Tuple *tuple = tuple_at(r.reply.scanned->tuples[t]);
 				result.value += take_read(tuple->key, address_of(tuple)).value;
 			}
 			break;

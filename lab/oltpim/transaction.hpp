@@ -145,6 +145,7 @@ private:
 	const unsigned worker_, slot_;
 	History *const history_;
 	std::unique_ptr<Request[]> requests_;
+	std::unique_ptr<oltpim_scanned[]> scanned_; /* replies of scans, if there was one */
 	unsigned n_ = 0; /* in the round */
 	std::atomic<uint32_t> pending_{0};
 	std::vector<Result> results_;
