@@ -32,6 +32,7 @@ import plan  # first: it lets the modules of bench/common be found
 import ccslt
 import facts
 import plots
+import oltpim
 import pul
 from results import (
     Failure,
@@ -95,10 +96,11 @@ def add_selection(parser: Parser) -> None:
     """The options that say which runs to make."""
     parser.add_argument(
         "--paper",
-        choices=("fur", "ccslt", "pul"),
+        choices=("fur", "ccslt", "pul", "oltpim"),
         default="fur",
         help="ccslt: locks that a host and a coherent device share, on the machine ccix-ndp; pul: "
-        "preload near the memory, on upmem and pul-ndp; both with --quick, --build, --out and "
+        "preload near the memory, on upmem and pul-ndp; oltpim: transactions on modules with "
+        "processors; these with --quick, --build, --out and "
         "--plot-only alone, ccslt also with --machine; default: %(default)s",
     )
     parser.add_argument(
@@ -177,6 +179,8 @@ def refuse_others(parser: Parser, options: argparse.Namespace) -> None:
         parser.error(f"--native: the device of --paper {options.paper} is emulated: leave it out")
     if options.paper == "pul" and options.machine:
         parser.error("--machine: --paper pul is about upmem and pul-ndp: leave it out")
+    if options.paper == "oltpim" and options.machine:
+        parser.error("--machine: --paper oltpim has machines of its own: leave it out")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -503,6 +507,11 @@ def run(arguments: list[str]) -> int:
         check_writable(options.out)
         pul.make(options.build, options.out, options.quick, options.plot_only)
         say(f"{options.out}/pul.md")
+        return 0
+    if options.paper == "oltpim":
+        check_writable(options.out)
+        oltpim.make(options.build, options.out, options.quick, options.plot_only)
+        say(f"{options.out}/oltpim.md")
         return 0
     explanations = facts.read_explanations()
     check_writable(options.out)
