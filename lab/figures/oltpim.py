@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The figures of the paper on OLTPim, on a sixteenth of its machine: 4 of 64 threads, 2 of 32 ranks,
-a sixteenth of the L3, of the bandwidth of the modules' channels, and of the records.
+"""The figures of the paper on OLTPim, on a sixteenth of its machine: 4 of 64 threads, 2 of 32
+ranks, a sixteenth of the L3, of the bandwidth of the modules' channels, and of the records.
 
 The results are oltpim.jsonl, the journal, with a run and its command on each line; oltpim.md, the
 page; a picture a figure."""
@@ -37,7 +37,7 @@ class Points:
     """The values of each axis; `quick` has a few of them.  Records are the paper's: SCALE times as
     many as a run has."""
 
-    records: tuple[int, ...] = (1 * MILLION, 10 * MILLION, 100 * MILLION, 400 * MILLION)
+    records: tuple[int, ...] = (1 * MILLION, 10 * MILLION, 100 * MILLION, 200 * MILLION)
     many: int = 100 * MILLION  # where an axis is another one
     scans: tuple[int, ...] = (2, 4, 8, 16)
     inserts: tuple[int, ...] = (0, 25, 50, 75, 100)
@@ -45,7 +45,7 @@ class Points:
     few: tuple[int, ...] = (1, 4, 8, 16, 64)
     thetas: tuple[float, ...] = (0, 0.5, 0.75, 0.99)
     warmup_us: int = 2000
-    measure_us: int = 8000
+    measure_us: int = 6000
 
 
 QUICK = Points(
@@ -367,7 +367,7 @@ MISSING = [
     "Figure 10, the log: tuples are not durable here.",
     "Figure 11, the steps of optimisation and the two NUMA bars: only the last step exists, on one "
     "socket.",
-    "1 B records: the largest table is 400 M, of which a run has a sixteenth.",
+    "1 B records: the largest table is 200 M, of which a run has a sixteenth.",
 ]
 
 # ------------------------------------------------------------------------- pictures

@@ -46,8 +46,8 @@ inline void load_keys(Database &db, Tuples &tuples, uint64_t first, uint64_t n, 
 			Request &r = requests[k];
 			r.kind = OLTPIM_INSERT;
 			r.place = db.store.place_of(key);
-			r.write = {key, 0, 0,
-			        reinterpret_cast<uint64_t>(tuples.make(key, 0, value))};
+			r.write = {
+			        key, 0, 0, reinterpret_cast<uint64_t>(tuples.make(key, 0, value))};
 		}
 		serve(count);
 		for (uint64_t k = 0; k < count; k++) {

@@ -68,7 +68,8 @@ unsigned tree_of(uint64_t key)
 template <class N>
 unsigned position(const N &node, uint64_t key)
 {
-	const unsigned count = std::min(peek(node.count), static_cast<uint32_t>(std::size(node.keys)));
+	const unsigned count =
+	        std::min(peek(node.count), static_cast<uint32_t>(std::size(node.keys)));
 	unsigned at = 0;
 	while (at + 1 < count && peek(node.keys[at + 1]) <= key)
 		at++;
@@ -264,8 +265,8 @@ bool DramStore::next_entry(Walk &w)
 bool DramStore::pass_object(Walk &w)
 {
 	/* Acquire: the tuple's contents are stored before it becomes the head. */
-	w.tuple = object_of(*partitions_[w.request->place], w.object)
-	                  .load(std::memory_order_acquire);
+	w.tuple =
+	        object_of(*partitions_[w.request->place], w.object).load(std::memory_order_acquire);
 	if (w.tuple)
 		prefetch_(w.tuple, 1);
 	w.stage = TUPLE;
@@ -427,7 +428,8 @@ uint32_t DramStore::find_or_add(Partition &p, uint64_t key)
 		if (node->count && node->keys[at] == key)
 			return static_cast<uint32_t>(node->below[at]);
 		const uint32_t object = ++p.n_objects, place = object - 1 + FIRST_BLOCK;
-		const unsigned block = static_cast<unsigned>(std::bit_width(place / FIRST_BLOCK)) - 1;
+		const unsigned block =
+		        static_cast<unsigned>(std::bit_width(place / FIRST_BLOCK)) - 1;
 		if (!p.objects[block])
 			p.objects[block] = std::make_unique<Object[]>(FIRST_BLOCK << block);
 		add_entry(*node, node->count && node->keys[at] < key ? at + 1 : at, key, object);

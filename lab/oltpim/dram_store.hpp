@@ -26,7 +26,7 @@ namespace oltpim
 
 struct DramSetup {
 	unsigned workers = 1, partitions = 64;
-	unsigned shift = 0; /* R of hash_of() */
+	unsigned shift = 0;   /* R of hash_of() */
 	bool collects = true; /* versions that no transaction sees */
 };
 

@@ -76,19 +76,17 @@ private:
 		for (const auto &[number, d] : all_)
 			for (const Write &w : d->writes)
 				if (!after[w.key].emplace(w.before, d).second)
-					add(Flaw::FORKED,
-					        name_of(number) + " and " +
-					                name_of(after[w.key][w.before]
-					                                ->transaction) +
-					                " replaced the version of " +
-					                key_name(w.key) + " of " +
-					                name_of(w.before));
+					add(Flaw::FORKED, name_of(number) + " and " +
+					                          name_of(after[w.key][w.before]
+					                                          ->transaction) +
+					                          " replaced the version of " +
+					                          key_name(w.key) + " of " +
+					                          name_of(w.before));
 		for (const auto &[key, next] : after)
 			order_key(versions_[key], next);
 	}
 
-	static void order_key(
-	        Versions &v, const std::unordered_map<uint64_t, const Done *> &next)
+	static void order_key(Versions &v, const std::unordered_map<uint64_t, const Done *> &next)
 	{
 		uint64_t at = next.count(NO_WRITER) ? NO_WRITER : 0;
 		v.place[at] = 0;
@@ -148,10 +146,10 @@ private:
 		for (const Read &r : d.reads) {
 			const auto [at, is_new] = first.emplace(r.key, r.writer);
 			if (!is_new && at->second != r.writer)
-				add(Flaw::UNREPEATED,
-				        name_of(d.transaction) + " read " + key_name(r.key) +
-				                " of " + name_of(at->second) + ", and then of " +
-				                name_of(r.writer));
+				add(Flaw::UNREPEATED, name_of(d.transaction) + " read " +
+				                              key_name(r.key) + " of " +
+				                              name_of(at->second) +
+				                              ", and then of " + name_of(r.writer));
 		}
 	}
 
@@ -181,12 +179,11 @@ private:
 		for (const Write &w : d.writes)
 			for (const Read &r : d.reads)
 				if (r.key == w.key && r.writer != w.before)
-					add(Flaw::LOST,
-					        name_of(d.transaction) + " read " +
-					                key_name(r.key) + " of " +
-					                name_of(r.writer) +
-					                ", and replaced the version of " +
-					                name_of(w.before));
+					add(Flaw::LOST, name_of(d.transaction) + " read " +
+					                        key_name(r.key) + " of " +
+					                        name_of(r.writer) +
+					                        ", and replaced the version of " +
+					                        name_of(w.before));
 	}
 
 	std::map<uint64_t, const Done *> all_;

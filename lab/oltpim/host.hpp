@@ -15,10 +15,10 @@
 namespace oltpim
 {
 
-/* Run f on the host of that name, or described by that file, with so many threads.  Throws
+/* Run f on the host of that name, or described by that file, with this many threads.  Throws
  * tools::WrongUsage. */
-void on_host(const std::string &host, unsigned threads, uint64_t seed,
-        const std::function<void()> &f);
+void on_host(
+        const std::string &host, unsigned threads, uint64_t seed, const std::function<void()> &f);
 /* Prepare data: on an emulated host no time passes. */
 void aside(const std::function<void()> &f);
 uint64_t now_ps();

@@ -35,8 +35,8 @@ void run_in(void *argument)
 
 } // namespace
 
-void on_host(const std::string &host, unsigned threads, uint64_t seed,
-        const std::function<void()> &f)
+void on_host(
+        const std::string &host, unsigned threads, uint64_t seed, const std::function<void()> &f)
 {
 	char error[512];
 	const std::unique_ptr<emu_machine, void (*)(emu_machine *)> machine(

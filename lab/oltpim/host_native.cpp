@@ -15,8 +15,8 @@ namespace oltpim
 void on_host(const std::string &host, unsigned, uint64_t, const std::function<void()> &f)
 {
 	if (host != "native")
-		throw tools::WrongUsage("--host " + host +
-		                        ": this program runs on native: use oltpim-emulated");
+		throw tools::WrongUsage(
+		        "--host " + host + ": this program runs on native: use oltpim-emulated");
 	f();
 }
 

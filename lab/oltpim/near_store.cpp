@@ -74,8 +74,8 @@ NearRank::NearRank(const NearSetup &setup, const oltpim_layout &layout, near_ran
 {
 	check(near_load(rank, &oltpim_kernel));
 	std::vector<oltpim_layout> rows(setup.elements, layout);
-	check(near_push(rank, NEAR_SHARED, offsetof(oltpim_shared, layout), rows.data(),
-	        sizeof(layout)));
+	check(near_push(
+	        rank, NEAR_SHARED, offsetof(oltpim_shared, layout), rows.data(), sizeof(layout)));
 	/* Heads of no chain */
 	const std::vector<char> zeros(size_t{setup.elements} * 4096);
 	for (uint64_t at = layout.objects; at < layout.nodes; at += 4096)
@@ -309,8 +309,8 @@ void NearRank::load(const std::vector<Record> *of_modules)
 	struct Used { /* of oltpim_shared */
 		uint32_t versions, objects, nodes, free_version, roots[OLTPIM_TREES];
 	};
-	static_assert(sizeof(Used) == offsetof(oltpim_shared, work) -
-	                                      offsetof(oltpim_shared, versions));
+	static_assert(
+	        sizeof(Used) == offsetof(oltpim_shared, work) - offsetof(oltpim_shared, versions));
 	std::vector<Image> images;
 	std::vector<Used> used(setup_.elements);
 	for (unsigned k = 0; k < setup_.elements; k++) {
@@ -327,11 +327,11 @@ void NearRank::load(const std::vector<Record> *of_modules)
 	}
 	push_rows(rank_, layout_.versions, images,
 	        [](const Image &i) { return bytes_of(i.versions); });
-	push_rows(rank_, layout_.objects, images,
-	        [](const Image &i) { return bytes_of(i.objects); });
+	push_rows(
+	        rank_, layout_.objects, images, [](const Image &i) { return bytes_of(i.objects); });
 	push_rows(rank_, layout_.nodes, images, [](const Image &i) { return bytes_of(i.nodes); });
-	check(near_push(rank_, NEAR_SHARED, offsetof(oltpim_shared, versions), used.data(),
-	        sizeof(Used)));
+	check(near_push(
+	        rank_, NEAR_SHARED, offsetof(oltpim_shared, versions), used.data(), sizeof(Used)));
 }
 
 near_counters NearRank::near_counts() const

@@ -26,11 +26,11 @@ namespace oltpim
 struct NearSetup {
 	std::string machine = "threads"; /* of near_threads; otherwise an emulated one */
 	unsigned ranks = 2, elements = 4, tasklets = 4, host_threads = 1;
-	unsigned shift = 0;       /* R of hash_of() */
-	uint64_t objects = 4096;  /* most, of a module */
-	uint64_t versions = 8192; /* most, of a module */
-	uint32_t batch_bytes = 32768; /* of a module */
-	bool collects = true;         /* versions that no transaction sees */
+	unsigned shift = 0;                /* R of hash_of() */
+	uint64_t objects = 4096;           /* most, of a module */
+	uint64_t versions = 8192;          /* most, of a module */
+	uint32_t batch_bytes = 32768;      /* of a module */
+	bool collects = true;              /* versions that no transaction sees */
 	const near_clock *clock = nullptr; /* of an emulated host */
 };
 

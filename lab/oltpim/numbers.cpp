@@ -22,7 +22,7 @@ void Numbers::settle(uint64_t number)
 	over_[number % over_.size()].store(number);
 	while (over_[(s + 1) % over_.size()].load() == s + 1)
 		if (settled_.compare_exchange_weak(s, s + 1))
-			s++; /* INV-CN3 */
+			s++;                                               /* INV-CN3 */
 #endif
 }
 

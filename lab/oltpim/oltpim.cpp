@@ -45,8 +45,8 @@ const std::map<std::string, Protocol> PROTOCOLS = {{"oltpim", Protocol::MENDED},
 /* False: the help was asked for, and printed. */
 bool parse(Settings &s, int argc, char **argv)
 {
-	tools::CommandLine line("oltpim",
-	        "OLTPim: YCSB on indexes and version chains in near memory");
+	tools::CommandLine line(
+	        "oltpim", "OLTPim: YCSB on indexes and version chains in near memory");
 	line.option("--tm", s.tm,
 	            "oltpim; oltpim-paper: begins as published; oltpim-strict: begins below the "
 	            "counter; mosaic: the same tables in the host's memory")
@@ -77,8 +77,7 @@ bool parse(Settings &s, int argc, char **argv)
 	line.option("--room", s.room, "objects and versions of a module, for one that is loaded")
 	        .range(1.1, 1000);
 	line.option("--warmup-us", s.warmup_us, "microseconds before the measurement");
-	line.option("--measure-us", s.measure_us, "microseconds of the measurement")
-	        .range(1, 1e9);
+	line.option("--measure-us", s.measure_us, "microseconds of the measurement").range(1, 1e9);
 	line.option("--schedules", s.schedules, "bank: runs, each with a seed of its own");
 	line.option("--seed", s.seed, "of keys and of schedules");
 	line.option("--json", s.json, "write the result to this file; - is standard output");
@@ -138,8 +137,8 @@ std::vector<Violation> run_bank(const Settings &s, uint64_t seed)
 	std::vector<std::unique_ptr<Client>> clients;
 	std::vector<Client *> running;
 	for (unsigned k = 0; k < s.slots; k++) {
-		clients.push_back(std::make_unique<BankClient>(db, tuples, 0, k, &history, ACCOUNTS,
-		        TRANSACTIONS, seed * s.slots + k));
+		clients.push_back(std::make_unique<BankClient>(
+		        db, tuples, 0, k, &history, ACCOUNTS, TRANSACTIONS, seed * s.slots + k));
 		running.push_back(clients.back().get());
 	}
 	run_by_seed(*store, running, seed);
@@ -359,10 +358,9 @@ void Ycsb::add_near(Json &j, uint64_t committed) const
 	const near_counters k = near_->near_counts();
 	j["instructions"] = k.instructions;
 	j["program_instructions"] = k.program_instructions;
-	j["kernel_us_of_a_launch"] =
-	        k.launches ? static_cast<double>(k.kernel_ps) * 1e-6 * s_.ranks /
-	                             static_cast<double>(k.launches)
-	                   : 0.0;
+	j["kernel_us_of_a_launch"] = k.launches ? static_cast<double>(k.kernel_ps) * 1e-6 *
+	                                                  s_.ranks / static_cast<double>(k.launches)
+	                                        : 0.0;
 }
 
 Json Ycsb::result() const
@@ -381,11 +379,11 @@ Json Ycsb::result() const
 	}
 	std::sort(latencies.begin(), latencies.end());
 	const auto at = [&](double part) {
-		return latencies.empty() ? 0.0
-		                         : static_cast<double>(latencies[static_cast<size_t>(
-		                                   part * static_cast<double>(
-		                                                  latencies.size() - 1))]) *
-		                                   1e-6;
+		return latencies.empty()
+		               ? 0.0
+		               : static_cast<double>(latencies[static_cast<size_t>(
+		                         part * static_cast<double>(latencies.size() - 1))]) *
+		                         1e-6;
 	};
 	j["tm"] = s_.tm, j["host"] = s_.host, j["workload"] = s_.workload;
 	j["modules"] = near_ ? s_.modules : "";

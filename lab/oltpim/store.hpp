@@ -29,8 +29,8 @@ struct Request {
 		oltpim_written written;
 		oltpim_scanned *scanned; /* where the reply goes */
 	} reply;
-	/* Of its transaction: requests that are not served.  Whoever serves one decrements it with
-	 * release, and the transaction reads 0 with acquire: it sees all replies then. */
+	/* Of its transaction: requests that are not served.  The worker that serves one decrements
+	 * it with release, and the transaction reads 0 with acquire: it sees all replies then. */
 	std::atomic<uint32_t> *pending;
 	Request *next; /* of a list */
 };
@@ -45,7 +45,8 @@ public:
 	virtual void issue(Request &request, unsigned worker) = 0;
 	/* Do a part of the work on requests that were issued.  False: nothing to do right now. */
 	virtual bool help(unsigned worker) = 0;
-	/* The same with one of several parts of it, to its end.  For runs whose order a seed gives. */
+	/* The same with one of several parts of it, to its end: for runs whose order a seed
+	 * gives. */
 	virtual unsigned parts() const = 0;
 	virtual bool help_part(unsigned part) = 0;
 };

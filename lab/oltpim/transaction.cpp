@@ -57,14 +57,13 @@ unsigned Transaction::scan(uint64_t first, uint64_t last)
 unsigned Transaction::add_write(oltpim_kind kind, uint64_t key, uint64_t value)
 {
 	Tuple *tuple = tuples_.make(key, number_, value);
-	add(kind, db_.store.place_of(key)).write = {
-	        key, number_, done_.begin, address_of(tuple)};
+	add(kind, db_.store.place_of(key)).write = {key, number_, done_.begin, address_of(tuple)};
 	return n_ - 1;
 }
 
 void Transaction::issue()
 {
-	/* Whoever serves a request finds it through the store, which orders this store first. */
+	/* The worker that serves a request finds it through `store`, which orders this before. */
 	pending_.store(n_, std::memory_order_relaxed);
 	for (unsigned k = 0; k < n_; k++)
 		db_.store.issue(requests_[k], worker_);

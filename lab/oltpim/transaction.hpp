@@ -32,7 +32,7 @@ struct Database {
 class Transaction
 {
 public:
-	/* At most so many requests at a time. */
+	/* The most requests at a time. */
 	static constexpr unsigned MOST = 64;
 
 	/* `history`: NULL, or where it is added when it has committed. */
@@ -146,7 +146,7 @@ private:
 	History *const history_;
 	std::unique_ptr<Request[]> requests_;
 	std::unique_ptr<oltpim_scanned[]> scanned_; /* replies of scans, if there was one */
-	unsigned n_ = 0; /* in the round */
+	unsigned n_ = 0;                            /* in the round */
 	std::atomic<uint32_t> pending_{0};
 	std::vector<Result> results_;
 	std::vector<Written> written_;

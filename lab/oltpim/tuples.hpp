@@ -31,9 +31,7 @@ struct Tuple {
 class Tuples
 {
 public:
-	explicit Tuples(size_t payload) : bytes_((sizeof(Tuple) + payload + 15) / 16 * 16)
-	{
-	}
+	explicit Tuples(size_t payload) : bytes_((sizeof(Tuple) + payload + 15) / 16 * 16) {}
 
 	Tuple *make(uint64_t key, uint64_t writer, uint64_t value)
 	{

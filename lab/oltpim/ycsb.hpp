@@ -86,7 +86,10 @@ public:
 		if (state_ == IDLE) {
 			if (stopped_)
 				return false;
-			choose();
+			if (pause_ && pause_--)
+				return true;
+			if (!failures_)
+				choose();
 			attempt();
 		} else if (state_ == ROUND && transaction_.ready()) {
 			if (transaction_.failed())
@@ -184,10 +187,11 @@ private:
 			if (succeeded_)
 				measured_.latencies.push_back(clock_() - began_);
 		}
-		if (succeeded_)
-			state_ = IDLE;
-		else
-			attempt();
+		/* Transactions that go on at once meet the same ones again, and again none of them
+		 * gets all of its records. */
+		failures_ = succeeded_ ? 0 : failures_ + 1;
+		pause_ = succeeded_ ? 0 : random_.below(uint64_t{1} << std::min(failures_, 10u));
+		state_ = IDLE;
 	}
 
 	enum State { IDLE, ROUND, ENDING } state_ = IDLE;
@@ -199,7 +203,8 @@ private:
 	const Clock clock_;
 	tools::Random random_;
 	bool writes_ = false, succeeded_ = false, stopped_ = false, measures_ = false;
-	unsigned issued_ = 0;
+	unsigned issued_ = 0, failures_ = 0;
+	uint64_t pause_ = 0; /* steps, after an abort */
 	uint64_t began_ = 0;
 	std::vector<uint64_t> chosen_;
 	Measured measured_;

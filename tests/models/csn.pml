@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * csn.pml - the commit of OLTPim (lab/oltpim): a writer draws a commit number, then tells one module
- * after the other to finalise its versions.  Two writers store to both modules, a third one only
- * draws and settles; a reader reads both modules, and then the first one again.
+ * csn.pml - the commit of OLTPim (lab/oltpim): a writer draws a commit number, then tells one
+ * module after the other to finalise its versions.  Two writers store to both modules, a third one
+ * only draws and settles; a reader reads both modules, and then the first one again.
  *
  * A version of a module is dirty until it is finalised, and then has a commit number.  A module
  * does one request in one step.  Memory is sequentially consistent: numbers change by

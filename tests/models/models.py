@@ -14,8 +14,8 @@
 Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, sweep.pml,
 switch.pml, snapshot.pml, group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml,
 bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml, shipapply.pml, gate.pml, grouplocks.pml,
-groupwaits.pml, groupheaps.pml or csn.pml.  Before any, models.py checks that its table of mutations agrees
-with the lists at the heads of the models, and with the headings of the planted bugs
+groupwaits.pml, groupheaps.pml or csn.pml.  Before any, models.py checks that its table of mutations
+agrees with the lists at the heads of the models, and with the headings of the planted bugs
 (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse

@@ -203,8 +203,8 @@ NOINLINE void write_object(struct oltpim_shared *s, struct oltpim_work *w, uint3
 	const uint32_t head = read_head(s, w, object);
 	if (head)
 		read_version(s, &w->version, head);
-	const bool own = head && v->flags & OLTPIM_DIRTY &&
-	                 v->number == w->request.write.transaction;
+	const bool own =
+	        head && v->flags & OLTPIM_DIRTY && v->number == w->request.write.transaction;
 	const bool there = head && !(v->flags & OLTPIM_REMOVED);
 	if (head && !own)
 		r->status = may_replace(v, w->request.write.begin);
@@ -271,8 +271,8 @@ NOINLINE void add_entry(struct oltpim_node *node, unsigned at, uint64_t key, uin
 }
 
 /* Split w->lower, which is `node`, entry `at` of `parent` in w->upper; the parent has room. */
-NOINLINE void split(struct oltpim_shared *s, struct oltpim_work *w, uint32_t parent, unsigned at,
-        uint32_t node)
+NOINLINE void split(
+        struct oltpim_shared *s, struct oltpim_work *w, uint32_t parent, unsigned at, uint32_t node)
 {
 	enum { HALF = OLTPIM_FANOUT / 2 };
 	const uint32_t beside = ++s->nodes;

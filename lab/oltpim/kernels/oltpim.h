@@ -39,8 +39,9 @@ enum oltpim_status {
 
 /* Codes of near_fault(). */
 enum oltpim_fault {
-	OLTPIM_NOT_DIRTY = 1, /* a commit or abort of a version that is finalised, or of another's */
-	OLTPIM_TOO_MANY,      /* a batch that overflows the replies */
+	OLTPIM_NOT_DIRTY =
+	        1,       /* a commit or abort of a version that is finalised, or of another's */
+	OLTPIM_TOO_MANY, /* a batch that overflows the replies */
 };
 
 enum {
@@ -133,8 +134,8 @@ static inline uint32_t oltpim_reply_bytes(unsigned kind)
 
 struct oltpim_node {
 	uint16_t count, is_leaf;
-	uint32_t next;                /* leaf */
-	uint64_t keys[OLTPIM_FANOUT]; /* of an inner node, the least keys of the nodes below */
+	uint32_t next;                 /* leaf */
+	uint64_t keys[OLTPIM_FANOUT];  /* of an inner node, the least keys of the nodes below */
 	uint32_t below[OLTPIM_FANOUT]; /* nodes; of a leaf, objects */
 };
 

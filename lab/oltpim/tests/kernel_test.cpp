@@ -89,6 +89,46 @@ class Kernel : public testing::TestWithParam<std::string>
 {
 };
 
+/* A random request */
+struct Step {
+	uint64_t action, key, value;
+	unsigned slot;
+	uint64_t begin;
+};
+
+void add_request(Transaction &t, const Step &s)
+{
+	if (s.action < 5)
+		t.get(s.key);
+	else if (s.action == 5)
+		t.scan(s.key, s.key + 12);
+	else if (s.action < 8)
+		t.update(s.key, s.value);
+	else if (s.action == 8)
+		t.insert(s.key, s.value);
+	else
+		t.remove(s.key);
+}
+
+void compare_replies(const Transaction &t, Model &model, const Step &s)
+{
+	if (s.action < 5) {
+		const auto expected = model.get(s.key, s.slot, s.begin);
+		EXPECT_EQ(t.found(0), expected.has_value());
+		EXPECT_EQ(t.value(0), expected.value_or(0));
+	} else if (s.action == 5) {
+		const auto [n, sum] = model.scan(s.key, s.key + 12, s.slot, s.begin);
+		EXPECT_EQ(t.count(0), n);
+		EXPECT_EQ(t.value(0), sum);
+	} else {
+		const oltpim_kind kind = s.action < 8    ? OLTPIM_UPDATE
+		                         : s.action == 8 ? OLTPIM_INSERT
+		                                         : OLTPIM_REMOVE;
+		const auto stored = s.action == 9 ? std::nullopt : std::optional(s.value);
+		EXPECT_EQ(t.status(0), model.write(kind, s.key, s.slot, s.begin, stored));
+	}
+}
+
 /* Random requests of several transactions, one at a time, in one module so that scans see all. */
 template <class W>
 void compare_with_model(W &w, uint64_t seed, unsigned steps, uint64_t keys)
@@ -126,37 +166,12 @@ void compare_with_model(W &w, uint64_t seed, unsigned steps, uint64_t keys)
 			active[slot] = false;
 			continue;
 		}
-		std::optional<uint64_t> expected;
-		if (action < 5) {
-			t.get(key);
-		} else if (action == 5) {
-			t.scan(key, key + 12);
-		} else if (action < 8) {
-			t.update(key, value);
-		} else if (action == 8) {
-			t.insert(key, value);
-		} else {
-			t.remove(key);
-		}
+		const Step what{action, key, value, slot, begins[slot]};
+		add_request(t, what);
 		t.issue();
 		w.serve();
 		ASSERT_TRUE(t.ready());
-		if (action < 5) {
-			expected = model.get(key, slot, begins[slot]);
-			ASSERT_EQ(t.found(0), expected.has_value()) << "step " << step;
-			ASSERT_EQ(t.value(0), expected.value_or(0)) << "step " << step;
-		} else if (action == 5) {
-			const auto [n, sum] = model.scan(key, key + 12, slot, begins[slot]);
-			ASSERT_EQ(t.count(0), n) << "step " << step;
-			ASSERT_EQ(t.value(0), sum) << "step " << step;
-		} else {
-			const oltpim_kind kind = action < 8    ? OLTPIM_UPDATE
-			                         : action == 8 ? OLTPIM_INSERT
-			                                       : OLTPIM_REMOVE;
-			const auto stored = action == 9 ? std::nullopt : std::optional(value);
-			ASSERT_EQ(t.status(0), model.write(kind, key, slot, begins[slot], stored))
-			        << "step " << step;
-		}
+		compare_replies(t, model, what);
 	}
 }
 
@@ -265,8 +280,8 @@ TEST_P(Kernel, CommitsComeBeforeReadsOfTheirBatch)
 	}
 }
 
-INSTANTIATE_TEST_SUITE_P(On, Kernel, testing::ValuesIn(machines()),
-        [](const auto &p) { return p.param; });
+INSTANTIATE_TEST_SUITE_P(
+        On, Kernel, testing::ValuesIn(machines()), [](const auto &p) { return p.param; });
 
 } // namespace
 

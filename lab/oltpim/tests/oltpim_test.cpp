@@ -327,8 +327,8 @@ TEST_P(Oltpim, LoadsAnImage)
 	constexpr uint64_t RECORDS = 600;
 	std::vector<Record> records;
 	for (uint64_t key = 0; key < RECORDS; key++)
-		records.push_back({2 * key, reinterpret_cast<uint64_t>(
-		                                    w.tuples.make(2 * key, 0, key + 1))});
+		records.push_back(
+		        {2 * key, reinterpret_cast<uint64_t>(w.tuples.make(2 * key, 0, key + 1))});
 	w.store.load(records);
 	Transaction t = w.begun(0);
 	t.begin();
@@ -369,8 +369,8 @@ TEST_P(Oltpim, FullModuleIsReported)
 	}
 }
 
-INSTANTIATE_TEST_SUITE_P(On, Oltpim, testing::ValuesIn(machines()),
-        [](const auto &p) { return p.param; });
+INSTANTIATE_TEST_SUITE_P(
+        On, Oltpim, testing::ValuesIn(machines()), [](const auto &p) { return p.param; });
 
 /* ------------------------------------------------------- workers at once */
 
@@ -412,7 +412,7 @@ void run_bank_on_threads(Store &store, Numbers &numbers, unsigned transactions)
 		ADD_FAILURE() << v.text;
 }
 
-/* Modules run on threads of their own, too. */
+/* Modules also run on threads of their own. */
 TEST(OltpimThreads, TransactionsAreIsolated)
 {
 	Numbers numbers(Protocol::MENDED, WORKERS, EACH);
@@ -423,7 +423,8 @@ TEST(OltpimThreads, TransactionsAreIsolated)
 TEST(MosaicThreads, TransactionsAreIsolated)
 {
 	Numbers numbers(Protocol::MENDED, WORKERS, EACH);
-	DramStore store({.workers = WORKERS, .partitions = 4}, numbers, [](const void *, unsigned) {});
+	DramStore store(
+	        {.workers = WORKERS, .partitions = 4}, numbers, [](const void *, unsigned) {});
 	run_bank_on_threads(store, numbers, 2000);
 }
 
@@ -431,8 +432,8 @@ TEST(Mosaic, SchedulesBreakNothing)
 {
 	for (uint64_t seed = 1; seed <= 50; seed++) {
 		Numbers numbers(Protocol::MENDED, 1, World::SLOTS);
-		DramStore store({.workers = 1, .partitions = 2}, numbers,
-		        [](const void *, unsigned) {});
+		DramStore store(
+		        {.workers = 1, .partitions = 2}, numbers, [](const void *, unsigned) {});
 		Database db{store, numbers, {1}, {1}};
 		Tuples tuples(0);
 		History history;
