@@ -607,4 +607,8 @@ def make(build: Path, out: Path, quick: bool, plot_only: bool) -> None:
     is not measured again: remove it after a change of the program."""
     journal = out / "oltpim.jsonl"
     known = recall(journal) if plot_only or journal.exists() else {}
+    if not plot_only:
+        # Without a line that a kill cut short.
+        lines = [journal_line({"command": c, "result": r}) for c, r in known.items()]
+        write_atomically(journal, "".join(lines))
     present(Runs(QUICK if quick else Points(), known, None if plot_only else build, journal), out)
