@@ -32,6 +32,7 @@ import plan  # first: it lets the modules of bench/common be found
 import ccslt
 import facts
 import plots
+import oltpim
 import pul
 import tide
 from results import (
@@ -96,12 +97,12 @@ def add_selection(parser: Parser) -> None:
     """The options that say which runs to make."""
     parser.add_argument(
         "--paper",
-        choices=("fur", "ccslt", "pul", "pim-tide"),
+        choices=("fur", "ccslt", "pul", "pim-tide", "oltpim"),
         default="fur",
         help="ccslt: locks that a host and a coherent device share, on the machine ccix-ndp; pul: "
         "preload near the memory, on upmem and pul-ndp; pim-tide: transactions on modules, on "
-        "upmem-sdk; all with --quick, --build, --out and --plot-only alone, ccslt also with "
-        "--machine; default: %(default)s",
+        "upmem-sdk; oltpim: indexes and versions on modules with processors; all with --quick, "
+        "--build, --out and --plot-only alone, ccslt also with --machine; default: %(default)s",
     )
     parser.add_argument(
         "--figure", type=figure_numbers, metavar="N,...", help="figures; default: all"
@@ -181,6 +182,8 @@ def refuse_others(parser: Parser, options: argparse.Namespace) -> None:
         parser.error("--machine: --paper pul is about upmem and pul-ndp: leave it out")
     if options.paper == "pim-tide" and options.machine:
         parser.error("--machine: --paper pim-tide is about upmem-sdk: leave it out")
+    if options.paper == "oltpim" and options.machine:
+        parser.error("--machine: --paper oltpim has machines of its own: leave it out")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -512,6 +515,11 @@ def run(arguments: list[str]) -> int:
         check_writable(options.out)
         tide.make(options.build, options.out, options.quick, options.plot_only)
         say(f"{options.out}/pim-tide.md")
+        return 0
+    if options.paper == "oltpim":
+        check_writable(options.out)
+        oltpim.make(options.build, options.out, options.quick, options.plot_only)
+        say(f"{options.out}/oltpim.md")
         return 0
     explanations = facts.read_explanations()
     check_writable(options.out)

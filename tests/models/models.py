@@ -13,7 +13,7 @@
 
 Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, sweep.pml,
 switch.pml, snapshot.pml, group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml,
-bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml, shipapply.pml, gate.pml, tide.pml,
+bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml, shipapply.pml, gate.pml, tide.pml, csn.pml,
 grouplocks.pml, groupwaits.pml or groupheaps.pml.  Before any, models.py checks that its table of
 mutations agrees with the lists at the heads of the models, and with the headings of the planted
 bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
@@ -55,6 +55,7 @@ GROUP_WAITS = HERE / "groupwaits.pml"
 GROUP_HEAPS = HERE / "groupheaps.pml"
 GATE = HERE / "gate.pml"
 TIDE = HERE / "tide.pml"
+CSN = HERE / "csn.pml"
 PLANTS = HERE.parent / "plants"
 MACHINES = {
     "tsx": ["TSX"],
@@ -327,6 +328,8 @@ GATE_SETTINGS: dict[str, list[str]] = {
 }
 # Of tide.pml.
 TIDE_SETTINGS: dict[str, list[str]] = {"tide": [], "tidereads": ["RO"]}
+# Of csn.pml.
+CSN_SETTINGS: dict[str, list[str]] = {"csn": [], "csnatomic": ["ATOMIC"]}
 LONG_CLAIMS_SETTINGS: dict[str, list[str]] = {
     "claimstwice": ["NR=2"],
     "claimsdeathtwice": ["DEATH", "NR=2", "NS=2"],
@@ -831,6 +834,13 @@ TIDE_MUTATIONS = [
     Mutation("FAILMOVES", "INV-TD4", [], [], ["tide"]),
     Mutation("PRINTED", "INV-TD4", [], [], ["tide", "tidereads"]),
 ]
+# Of csn.pml.
+CSN_MUTATIONS = [
+    Mutation("PUBLISHED", "INV-CN2", [], [], ["csn", "csnatomic"]),
+    Mutation("STRICT", "INV-CN1", [], [], ["csn"]),
+    Mutation("UNORDERED", "INV-CN3", [], [], ["csn"]),
+    Mutation("OWNUNSEEN", "INV-CN4", [], [], ["csn"]),
+]
 ALL_MUTATIONS = (
     MUTATIONS
     + SOFTWARE_MUTATIONS
@@ -855,6 +865,7 @@ ALL_MUTATIONS = (
     + GROUP_HEAPS_MUTATIONS
     + GATE_MUTATIONS
     + TIDE_MUTATIONS
+    + CSN_MUTATIONS
 )
 # Steps that a model leaves out or swaps without harm, and the settings or machines.
 SPARED = {
@@ -869,6 +880,7 @@ SPARED = {
     "OPENEARLY": ["grouplocks"],
     "BEGINBLIND": ["gate", "gatekeep"],
     "PUBLISHLATE": ["tide", "tidereads"],
+    "STRICT": ["csnatomic"],
 }
 
 # Of the cases without --long, those that take seconds, the longest first.  gcc optimises them, and
@@ -965,6 +977,7 @@ def cases(long: bool) -> dict[str, Case]:
         | group_update_cases()
         | cases_of(GATE, GATE_SETTINGS, GATE_MUTATIONS)
         | cases_of(TIDE, TIDE_SETTINGS, TIDE_MUTATIONS)
+        | cases_of(CSN, CSN_SETTINGS, CSN_MUTATIONS)
         | spared_cases()
     )
     return {name: case for name, case in every.items() if long or not case.long}
@@ -1047,6 +1060,7 @@ def spared_cases() -> dict[str, Case]:
                 (GROUP_LOCKS, GROUP_LOCKS_SETTINGS),
                 (GATE, GATE_SETTINGS),
                 (TIDE, TIDE_SETTINGS),
+                (CSN, CSN_SETTINGS),
             ):
                 if name in settings:
                     found[f"{name}-{spared}"] = Case(model, settings[name] + [spared], True)
@@ -1079,6 +1093,7 @@ def disagreements() -> list[str]:
         (GROUP_HEAPS, GROUP_HEAPS_MUTATIONS),
         (GATE, GATE_MUTATIONS),
         (TIDE, TIDE_MUTATIONS),
+        (CSN, CSN_MUTATIONS),
     ):
         invariants = {m.name: m.invariant for m in mutations}
         listed = dict(MUTATION_LINE.findall(model.read_text().split("*/")[0]))
