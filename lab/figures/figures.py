@@ -31,8 +31,8 @@ except ImportError:
 import plan  # first: it lets the modules of bench/common be found
 import ccslt
 import facts
-import plots
 import oltpim
+import plots
 import pul
 import tide
 from results import (

@@ -3,7 +3,7 @@
  * snapshot.c - snapshots: reads of one instant for as long as the program likes, for which no
  * update waits.
  *
- * Way 13, a snapshot:
+ * Way 14, a snapshot:
  *
  *     fur_snapshot_begin()        refuses misuse
  *       images_open()             takes the turn for a moment: from then on updates save the

@@ -2,7 +2,7 @@
  *
  * together.c - updates over several heaps.
  *
- * Way 14, an update over several heaps:
+ * Way 16, an update over several heaps:
  *
  *     fur_group_run()           refuses misuse
  *       together_run()          runs the body until the update is not defeated
@@ -13,7 +13,8 @@
  *           publish_together()  makes all parts visible
  *             enter_all()       enters each heap, and shuts readers out where it must
  *             make_visible()    holds stamps, draws, looks, stores: in all heaps each
- *           parts_persist()     makes all parts durable: way 13
+ *           make_durable()      names the parts
+ *             parts_persist()   makes all parts durable: way 13
  */
 #include "update/together.h"
 
