@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * steps.h - the steps by which an update becomes durable (commit.c), which parts.c takes in several
- * heaps at the same time.  Nobody else includes this.
+ * heaps at the same time.  No other file includes this.
  */
 #ifndef FUR_DURABILITY_STEPS_H
 #define FUR_DURABILITY_STEPS_H

@@ -111,8 +111,10 @@ FUR_MUST_USE int group_check_thread(const fur_group_thread *t, const char *funct
 FUR_MUST_USE int group_touch(
         struct fur_group_thread *t, unsigned member, struct fur_thread **thread);
 
-/* If the thread has an update over several members open, roll it back: the thread ends. */
-void group_roll_back(struct fur_group_thread *t);
+static inline bool group_update_is_open(const struct fur_group_update *u)
+{
+	return u->together.n && u->together.parts[0].thread->together == &u->together;
+}
 
 /* ------------------------------------------------------------------ group.c */
 

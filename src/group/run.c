@@ -123,17 +123,6 @@ FUR_API int fur_group_run(fur_group_thread *thread, const unsigned *members, uns
 	return together_run(&u->together, run_body, u, how.leave, &thread->group->next_update_id);
 }
 
-static bool is_open(const struct fur_group_update *u)
-{
-	return u->together.n && u->together.parts[0].thread->together == &u->together;
-}
-
-void group_roll_back(struct fur_group_thread *t)
-{
-	if (is_open(&t->update))
-		(void)together_roll_back(&t->update.together);
-}
-
 FUR_API fur_update *fur_group_on(fur_group_update *update, unsigned member)
 {
 	struct fur_thread *t = update ? find(&update->together, member) : NULL;
@@ -142,7 +131,7 @@ FUR_API fur_update *fur_group_on(fur_group_update *update, unsigned member)
 
 FUR_API int fur_group_abort(fur_group_update *u)
 {
-	if (!u || u->thread->owner != this_thread() || !is_open(u))
+	if (!u || u->thread->owner != this_thread() || !group_update_is_open(u))
 		return fur_fail(FUR_ENOTX, "fur_group_abort: no update is open: call it in the "
 		                           "body of fur_group_run()");
 	const int error = group_check_fork(u->thread->group);

@@ -42,7 +42,7 @@ struct together {
 	} parts[TOGETHER_MOST];
 };
 
-#define EACH_PART(p, g) (struct together_part *p = (g)->parts; p < (g)->parts + (g)->n; p++)
+#define FOR_EACH_PART(p, g) for (struct together_part *p = (g)->parts; p < (g)->parts + (g)->n; p++)
 
 /* bodies_enter - enter active[] of all heaps as bodies, which have taken their snapshots.  While all
  * are out of one heap, the thread is active in none (INV-GU3). */

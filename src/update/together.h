@@ -24,6 +24,11 @@ FUR_MUST_USE int together_run(
 FUR_MUST_USE int together_read(
         struct together *g, void (*body)(void *arg), void *arg, void (*leave)(void));
 
+/* Its steps in roll_back.c: the part whose update has failed, or NULL; and the end of one of which
+ * no part is open any more. */
+struct together_part *together_failed(struct together *g);
+void together_close(struct together *g);
+
 /* together_roll_back - undo what the open update has done in all heaps, and end it.
  * Returns: why, with a message. */
 int together_roll_back(struct together *g);
