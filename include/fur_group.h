@@ -192,8 +192,8 @@ FUR_API fur_reader *fur_group_reads(fur_group_reader *reader, unsigned member);
  * snapshot: read it with fur_snapshot_run(), by any thread that is registered with the member, and
  * end each with fur_snapshot_end().
  * Durable: all that they show, before return.
- * Errors:  as fur_group_run() for `members`; those of fur_snapshot_begin(), of whichever member.  No
- *          snapshot is open then, and snapshots[] is all NULL. */
+ * Errors:  as fur_group_run() for `members`; those of fur_snapshot_begin(), of whichever member.
+ *          No snapshot is open then, and snapshots[] is all NULL. */
 FUR_API FUR_MUST_USE int fur_group_snapshot(
         fur_group_thread *thread, const unsigned *members, unsigned n, fur_snapshot **snapshots);
 

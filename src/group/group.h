@@ -181,7 +181,8 @@ static inline void group_gate_leave(struct fur_group_thread *t)
 	arch_store_release(&t->inside, 0);
 }
 
-/* The caller holds `changing`.  Errors: FUR_ESYS: the system refuses the fence; the gate is open. */
+/* The caller holds `changing`.
+ * Errors:  FUR_ESYS: the system refuses the fence; the gate is open. */
 FUR_MUST_USE int group_gate_shut(struct fur_group *g);
 void group_gate_open(struct fur_group *g);
 

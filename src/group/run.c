@@ -56,8 +56,8 @@ static int take_members(struct together *g, fur_group_thread *thread, const unsi
 	return error;
 }
 
-/* The checks of all functions.  Nothing of `g` changes before they are passed: an update may be open
- * there. */
+/* The checks of all functions.  Nothing of `g` changes before they are passed: an update may be
+ * open there. */
 static int check(const fur_group_thread *thread, const unsigned *members, unsigned n,
         const void *needed, const char *name, const char *function)
 {

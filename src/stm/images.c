@@ -277,8 +277,8 @@ static uint64_t close_snapshot(struct fur_snapshot *s)
 	return images;
 }
 
-/* Take the turns of all heaps, so that no update publishes in one of them, and the memory of earlier
- * snapshots is given back in each.  Each is closed to updates before the next turn is taken
+/* Take the turns of all heaps, so that no update publishes in one of them, and the memory of
+ * earlier snapshots is given back in each.  Each is closed to updates before the next turn is taken
  * (INV-GU3). */
 static void take_turns_still(struct engine *const *engines, unsigned n)
 {

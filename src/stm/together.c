@@ -20,8 +20,8 @@ void turns_take(struct together *g)
 		turn_take_alone(p->thread->engine);
 }
 
-/* Enter active[] of all heaps, or of none: NULL; or the part in whose heap all are out.  A body that
- * waited there would let hardware updates of the other heaps wait with it. */
+/* Enter active[] of all heaps, or of none: NULL; or the part in whose heap all are out.  A body
+ * that waited there would let hardware updates of the other heaps wait with it. */
 static const struct together_part *enter_unless_out(struct together *g)
 {
 	FOR_EACH_PART(p, g)
@@ -214,8 +214,8 @@ static enum made hold_all(struct together *g)
 static bool all_are_old(struct together *g)
 {
 	bool old = true;
-	/* An update in place may be about to store to a heap that we only read, past the stamps.  It
-	 * begins a sweep before that, so it comes after us if we do not find one. */
+	/* An update in place may be about to store to a heap that we only read, past the stamps.
+	 * It begins a sweep before that, so it comes after us if we do not find one. */
 	for (unsigned k = 0; k < g->n && old; k++) {
 		const struct fur_thread *t = g->parts[k].thread;
 		old = reads_are_old(t) && arch_load(&t->engine->sweeps) == t->software.sweep;

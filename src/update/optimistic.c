@@ -23,8 +23,8 @@
  *           when each durTS up to the greatest of them is settled, all that the run has read is
  *           durable.  A run counts what was stored past the stamps before it began
  *           (publication_lock.unstamped) as read.
- *   INV-OR3  No optimistic reader starves: after READER_RUNS runs its body reads from before-images,
- *            and if these run out of memory, it runs as a plain reader's.
+ *   INV-OR3  No optimistic reader starves: after READER_RUNS runs its body reads from
+ *            before-images, and if these run out of memory, it runs as a plain reader's.
  */
 #include "base/checker.h"
 #include "base/error.h"

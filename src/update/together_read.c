@@ -56,8 +56,8 @@ static bool begin_optimistic(struct together *g)
 	return good;
 }
 
-/* Enter active[] of all heaps as a plain reader, or of none: NULL; or the part in whose heap readers
- * are not in. */
+/* Enter active[] of all heaps as a plain reader, or of none: NULL; or the part in whose heap
+ * readers are not in. */
 static const struct together_part *enter_unless_out(struct together *g)
 {
 	FOR_EACH_PART(p, g)
