@@ -118,9 +118,9 @@ class Runs:
     def largest(self) -> int:
         return max(self.points.records)
 
-    def best_batch(self, tm: str) -> int:
+    def best_batch(self, tm: str, **options: Any) -> int:
         sizes = self.points.few if tm == "mosaic" else self.points.batches
-        return max(sizes, key=lambda n: self.rate(tm, "b", self.points.many, slots=n))
+        return max(sizes, key=lambda n: self.rate(tm, "b", self.points.many, slots=n, **options))
 
 
 def file_of(word: str, scratch: Path) -> str:
