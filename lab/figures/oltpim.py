@@ -65,6 +65,10 @@ QUICK = Points(
 UNSURE = ("poll_ns", "switch_ns", "mhz")
 
 
+class NotMeasured(Refused):
+    """A run that the journal lacks, while nothing is to be measured."""
+
+
 class Runs:
     """Measures what is not known yet, and keeps it: in the journal at once, so that a measurement
     which was stopped goes on from there."""
@@ -80,7 +84,7 @@ class Runs:
         command = " ".join((PROGRAM, *words))
         if command not in self.known:
             if self.build is None:
-                raise Refused(f"{command}: not measured: leave out --plot-only to measure")
+                raise NotMeasured(f"{command}: not measured: leave out --plot-only to measure")
             with tempfile.TemporaryDirectory() as scratch:
                 arguments = [file_of(word, Path(scratch)) for word in words]
                 found = run_program(self.build, PROGRAM, [*arguments, "--json", "-"], LIMIT_SECONDS)
@@ -493,14 +497,16 @@ def fact_table(runs: Runs) -> str:
         "| --- " * 6 + "|",
     ]
     for f in FACTS:
-        measured = f.computed(runs)
+        upper = f"to {f.most:g}" if not math.isinf(f.most) else "or more"
+        said = f"| {f.figure} | {f.claim} | {f.paper} | {f.least:g} {upper} |"
+        try:
+            measured = f.computed(runs)
+        except NotMeasured:
+            rows.append(f"{said} not run | |")
+            continue
         agrees = f.least <= measured <= f.most
         number = "never" if math.isinf(measured) else f"{float(f'{measured:.3g}'):g}"
-        upper = f"to {f.most:g}" if not math.isinf(f.most) else "or more"
-        rows.append(
-            f"| {f.figure} | {f.claim} | {f.paper} | {f.least:g} {upper} | "
-            f"{number if agrees else f'**{number}**'} | {'' if agrees else f.why} |"
-        )
+        rows.append(f"{said} {number if agrees else f'**{number}**'} | {'' if agrees else f.why} |")
     return "\n".join(rows)
 
 
@@ -561,7 +567,14 @@ def traffic_table(runs: Runs) -> str:
     return "\n".join(rows)
 
 
-def page(runs: Runs) -> str:
+def table_of(make_table: Callable[[Runs], str], runs: Runs) -> str:
+    try:
+        return make_table(runs)
+    except NotMeasured:
+        return "Not run."
+
+
+def page(runs: Runs, missing: list[str]) -> str:
     measured, warm = runs.points.measure_us / 1000, runs.points.warmup_us / 1000
     parts = [
         f"""# The figures of the paper on OLTPim, measured
@@ -580,36 +593,45 @@ A number in bold is outside of what is accepted.
 {fact_table(runs)}"""
     ]
     for number, (title, _) in PICTURES.items():
+        if number in missing:
+            continue
         parts.append(
             f"## Figure {number.split('-')[0]}. {title}\n\n"
             f"![Figure {number}](oltpim-figure-{number}.png)"
         )
     parts.append(
         "## What the mended protocol costs\n\nTransactions that begin at the settled number, over "
-        f"those that begin as published:\n\n{cost_table(runs)}"
+        f"those that begin as published:\n\n{table_of(cost_table, runs)}"
     )
     parts.append(
         "## The modules' channels\n\nBytes of a committed transaction, of ten requests:\n\n"
-        f"{traffic_table(runs)}"
+        f"{table_of(traffic_table, runs)}"
     )
     parts.append(
         "## Sensitivity\n\nThroughput of OLTPim, YCSB-C, with a value of `upmem-16th.toml` "
         "changed, over that with none.\n`mhz` stands for the kernel's instructions, which are "
-        f"RV32's and not a DPU's.\n\n{sensitivity_table(runs)}"
+        f"RV32's and not a DPU's.\n\n{table_of(sensitivity_table, runs)}"
         "\n\nThe emulated host's memory has a latency and no bandwidth, so no transaction of "
         "MosaicDB waits\nfor a channel that is full, as the paper's do. YCSB-C on the largest "
         "table, in millions of\ntransactions a second, where each line takes longer:\n\n"
-        f"{latency_table(runs)}"
+        f"{table_of(latency_table, runs)}"
     )
-    parts.append("## What was not run\n\n" + "\n".join(f"- {m}" for m in MISSING))
+    not_run = [f"Figure {n}. {PICTURES[n][0]}: runs are missing." for n in missing] + MISSING
+    parts.append("## What was not run\n\n" + "\n".join(f"- {m}" for m in not_run))
     return "\n\n".join(parts) + "\n"
 
 
 def present(runs: Runs, out: Path) -> None:
+    missing = []
     with pyplot.rc_context(STYLE):
         for number, (_, picture) in PICTURES.items():
-            picture(runs, out / f"oltpim-figure-{number}.png")
-    write_atomically(out / "oltpim.md", page(runs))
+            path = out / f"oltpim-figure-{number}.png"
+            try:
+                picture(runs, path)
+            except NotMeasured:
+                missing.append(number)
+                path.unlink(missing_ok=True)
+    write_atomically(out / "oltpim.md", page(runs, missing))
 
 
 def finished_run(command: str, result: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -628,7 +650,8 @@ def recall(path: Path) -> dict[str, dict[str, Any]]:
 
 def make(build: Path, out: Path, quick: bool, plot_only: bool) -> None:
     """Measures, unless only to draw, and writes results, page and pictures.  What the journal has
-    is not measured again: remove it after a change of the program."""
+    is not measured again: remove it after a change of the program.  Drawn from a journal that lacks
+    runs, the page names what is missing."""
     journal = out / "oltpim.jsonl"
     known = recall(journal) if plot_only or journal.exists() else {}
     if not plot_only:
