@@ -103,9 +103,11 @@ public:
 		}
 		return true;
 	}
+	/* What ends from now on is not counted. */
 	void stop()
 	{
 		stopped_ = true;
+		measures_ = false;
 	}
 	/* Count from now on. */
 	void measure()

@@ -382,8 +382,13 @@ def transactions_in_modules(place):
         assert file.read() == text
     write_runs(journal, [kept[0], {**kept[0], "result": {}}])
     refused(run(*options, "--plot-only"), f"{journal}:2: damaged, not the result of a run")
+    # What was not run is named, and not drawn.
     write_runs(journal, kept[:1])
-    refused(run(*options, "--plot-only"), "not measured: leave out --plot-only")
+    assert run(*options, "--plot-only").returncode == 0
+    assert not any(map(os.path.exists, pictures))
+    with open(page, encoding="utf-8") as file:
+        text = file.read()
+    assert "Figure 8. Batches: runs are missing." in text and "| not run |" in text, text
     for args, says in [
         (["--native"], "--native: the device of --paper oltpim is emulated"),
         (["--machine", "upmem"], "--paper oltpim has machines of its own"),
