@@ -56,9 +56,10 @@ bool store_outside(fur_update *tx, fur_heap *, const void *, size_t, const void 
 	return true;
 }
 
-bool allocate_much(fur_update *tx, fur_heap *, const void *, size_t, const void *, void *)
+bool free_within(fur_update *tx, fur_heap *, const void *params, size_t, const void *, void *)
 {
-	return fur_alloc(tx, 64 << 20) != nullptr || true;
+	fur_free(tx, static_cast<const Add *>(params)->word + 1);
+	return true;
 }
 
 struct Fill {
@@ -249,18 +250,19 @@ TEST_F(GroupSubmit, Error_IsThatOfItsTransactionAlone)
 {
 	const Add one = {word(0), 1}, other = {word(1), 1};
 	hold();
-	fur_submitted *good[3], *outside, *full;
+	fur_submitted *good[3], *outside, *freed;
 	good[0] = submit({part(0, add, one), part(1, add, other)});
 	outside = submit({part(0, add, one), part(1, store_outside, other)});
 	good[1] = submit({part(0, add, one), part(1, add, other)});
-	full = submit({part(1, add, other), part(0, allocate_much, one)});
+	freed = submit({part(1, add, other), part(0, free_within, one)});
 	good[2] = submit({part(0, add, one), part(1, add, other)});
 	let_go();
 	for (fur_submitted *s : good)
 		EXPECT_EQ(fur_group_wait(s), 0) << fur_errormsg();
 	EXPECT_EQ(fur_group_wait(outside), FUR_ERANGE);
 	EXPECT_TRUE(message_has("outside the heap")) << fur_errormsg();
-	EXPECT_EQ(fur_group_wait(full), FUR_ENOSPC);
+	EXPECT_EQ(fur_group_wait(freed), FUR_EFREE);
+	EXPECT_TRUE(message_has("where no block in use begins")) << fur_errormsg();
 	EXPECT_EQ(value(0), 3u);
 	EXPECT_EQ(value(1), 3u);
 }
@@ -372,7 +374,10 @@ TEST_F(GroupSubmit, SameStart_AndSameList_GiveTheSameHeaps_WithAnyWorkersAndBatc
 TEST_F(GroupSubmit, OtherUpdates_GoOnBesideBatches)
 {
 	reopen_with(2, 0);
-	ASSERT_EQ(fur_group_wait(submit({part(0, add, Add{word(0), 1000000})})), 0);
+	enum { CENTS = 1000000 };
+	ASSERT_EQ(fur_group_wait(submit({part(0, add, Add{word(0), CENTS}),
+	                  part(1, add, Add{word(1), CENTS})})),
+	        0);
 	std::thread submitter([this] {
 		for (unsigned n = 0; n < rounds(300u); n++)
 			EXPECT_EQ(fur_group_wait(submit_transfer(0, 1, 3)), 0) << fur_errormsg();
@@ -384,7 +389,7 @@ TEST_F(GroupSubmit, OtherUpdates_GoOnBesideBatches)
 		});
 	}
 	submitter.join();
-	EXPECT_EQ(value(0) + value(1), 1000000u);
+	EXPECT_EQ(value(0) + value(1), uint64_t(2 * CENTS));
 	EXPECT_EQ(value(0, 1), rounds(300u));
 }
 
