@@ -10,8 +10,9 @@
 
 #include <atomic>
 #include <chrono>
-#include <fur/group.hpp>
+#include <deque>
 #include <functional>
+#include <fur/group.hpp>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -45,24 +46,27 @@ public:
 	/* Transfers a second of all threads, if each makes this many. */
 	double run(uint64_t transfers)
 	{
-		return measure(transfers, [this](tools::Random &random, fur_group_thread *self) {
-			const Add from = draw(FIRST, random, -1), to = draw(SECOND, random, 1);
-			fur::update(self, fur::rerun, {FIRST, SECOND}, [&](const fur::GroupUpdate &tx) {
-				from.carry_out(tx[FIRST]);
-				to.carry_out(tx[SECOND]);
-			});
-		});
+		return measure(
+		        transfers, [this](Random &random, fur_group_thread *self, uint64_t n) {
+			        for (; n; n--)
+				        run_one(random, self);
+		        });
 	}
-	double submit(uint64_t transfers)
+	/* The same; each thread submits up to `ahead` transfers before it waits for the first. */
+	double submit(uint64_t transfers, size_t ahead)
 	{
-		return measure(transfers, [this](tools::Random &random, fur_group_thread *) {
-			const Add from = draw(FIRST, random, -1), to = draw(SECOND, random, 1);
-			const fur_part parts[] = {{FIRST, 0, add, &from, sizeof from, 0, nullptr},
-			        {SECOND, 0, add, &to, sizeof to, 0, nullptr}};
-			fur_submitted *submitted;
-			fur::check(fur_group_submit(group_, parts, 2, &submitted));
-			fur::check(fur_group_wait(submitted));
-		});
+		return measure(
+		        transfers, [=, this](Random &random, fur_group_thread *, uint64_t n) {
+			        std::deque<fur_submitted *> window;
+			        for (; n || !window.empty(); n -= n != 0) {
+				        if (n)
+					        window.push_back(submit_one(random));
+				        if (n > 1 && window.size() < ahead)
+					        continue;
+				        fur::check(fur_group_wait(window.front()));
+				        window.pop_front();
+			        }
+		        });
 	}
 	void check()
 	{
@@ -80,6 +84,7 @@ public:
 	}
 
 private:
+	using Random = tools::Random;
 	enum Member : unsigned { FIRST, SECOND, MEMBERS };
 	struct Add {
 		int64_t *account, cents;
@@ -94,6 +99,23 @@ private:
 		static_cast<const Add *>(params)->carry_out(tx);
 		return true;
 	}
+	void run_one(Random &random, fur_group_thread *self)
+	{
+		const Add from = draw(FIRST, random, -1), to = draw(SECOND, random, 1);
+		fur::update(self, fur::rerun, {FIRST, SECOND}, [&](const fur::GroupUpdate &tx) {
+			from.carry_out(tx[FIRST]);
+			to.carry_out(tx[SECOND]);
+		});
+	}
+	fur_submitted *submit_one(Random &random)
+	{
+		const Add from = draw(FIRST, random, -1), to = draw(SECOND, random, 1);
+		const fur_part parts[] = {{FIRST, 0, add, &from, sizeof from, 0, nullptr},
+		        {SECOND, 0, add, &to, sizeof to, 0, nullptr}};
+		fur_submitted *submitted;
+		fur::check(fur_group_submit(group_, parts, 2, &submitted));
+		return submitted;
+	}
 	static fur::Group make(const Settings &s)
 	{
 		fur::GroupOptions o;
@@ -107,12 +129,12 @@ private:
 		g.add(s.directory + "/crowd-second", heap);
 		return g;
 	}
-	Add draw(unsigned member, tools::Random &random, int64_t cents) const
+	Add draw(unsigned member, Random &random, int64_t cents) const
 	{
 		return {accounts_[member] + random.below(s_.accounts), cents};
 	}
 	double measure(uint64_t transfers,
-	        const std::function<void(tools::Random &, fur_group_thread *)> &transfer)
+	        const std::function<void(Random &, fur_group_thread *, uint64_t)> &transfer)
 	{
 		using Clock = std::chrono::steady_clock;
 		std::atomic<unsigned> ready{0};
@@ -121,13 +143,12 @@ private:
 		for (unsigned k = 0; k < s_.threads; k++)
 			threads.emplace_back([&, k] {
 				const fur::GroupThread self(group_);
-				tools::Random random{k + 1};
+				Random random{k + 1};
 				try {
-					transfer(random, self); /* registers with the members */
+					transfer(random, self, 1); /* registers with the members */
 					ready++;
 					go.wait(false);
-					for (uint64_t n = 0; n < transfers; n++)
-						transfer(random, self);
+					transfer(random, self, transfers);
 				} catch (const std::exception &) {
 					failed = true;
 					ready++;
