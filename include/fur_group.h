@@ -49,6 +49,16 @@ struct fur_group_options {
 	bool partial;
 	/* For each member that is opened, as fur_open() takes them; NULL: all defaults */
 	const struct fur_options *heap;
+	/* Threads of libfur's own that run what fur_group_submit() gets; default 1, at most 16.  They
+	 * begin with its first call, and count towards max_threads of the members they touch.  With
+	 * more than one, a batch runs while others become durable */
+	uint32_t workers;
+	/* Parts in a batch; default 1024, at most 65536 */
+	uint32_t batch_parts;
+	/* How long a batch waits for more than there is, in microseconds; default 0, at most a
+	 * million */
+	uint32_t batch_us;
+	uint32_t reserved; /* 0 */
 };
 
 /* fur_group_create - make the file of a group without members, and open it.
@@ -70,6 +80,7 @@ FUR_API FUR_MUST_USE int fur_group_open(
         const char *path, const struct fur_group_options *options_or_null, fur_group **group);
 
 /* fur_group_close - close all members.  End every transaction, and unregister every thread, before.
+ * What was submitted is completed first, also if the call then fails.
  * Durable: before return, all updates of all members.
  * Errors:  FUR_EBUSY: a thread is registered with the group or with a member; those of fur_close(),
  *          after which the group is closed nevertheless; FUR_EFORK. */
@@ -196,6 +207,68 @@ FUR_API fur_reader *fur_group_reads(fur_group_reader *reader, unsigned member);
  *          No snapshot is open then, and snapshots[] is all NULL. */
 FUR_API FUR_MUST_USE int fur_group_snapshot(
         fur_group_thread *thread, const unsigned *members, unsigned n, fur_snapshot **snapshots);
+
+/* ----------------------------------------------- batches of transactions */
+
+/* fur_group_procedure - one part of a transaction: loads and stores in one member.  libfur calls it
+ * in a thread of its own, inside an update over several members, which keeps other updates of these
+ * members waiting until the batch has run.  It may run more than once; only its last run counts.
+ * So it changes nothing but the heap, by `update`, and its result; it is brief, begins no
+ * transaction, and returns: it neither forks nor leaves by longjmp(), an exception, or
+ * pthread_exit().
+ * `params`: the copy of the part's.  `before`: the result of the part that it comes after, or NULL.
+ * `result`: result_bytes bytes, all zero.  Both are aligned to 16 bytes.
+ * Returns: false: the part refuses (fur_part.after); the transaction does nothing. */
+typedef bool fur_group_procedure(fur_update *update, fur_heap *heap, const void *params,
+        size_t params_bytes, const void *before, void *result);
+
+#define FUR_NO_PART UINT32_MAX
+
+/* One part of a transaction. */
+struct fur_part {
+	unsigned member;
+	uint32_t after; /* FUR_NO_PART, or an earlier part; of the first part FUR_NO_PART, or 0 */
+	fur_group_procedure *procedure;
+	const void *params; /* params_bytes bytes, which fur_group_submit() copies */
+	uint32_t params_bytes;
+	uint32_t result_bytes;
+	/* Where fur_group_wait() puts result_bytes bytes, if the transaction is done; or NULL */
+	void *result;
+};
+
+typedef struct fur_submitted fur_submitted; /* a transaction that fur_group_submit() has taken */
+
+/* fur_group_submit - let libfur run a transaction of `n` parts, in members of at most
+ * FUR_GROUP_MOST_PARTS: by any thread, registered or not, that has no transaction open.
+ * libfur runs transactions in batches.  Each batch is one update over its members, so all its
+ * transactions share one record, one marker and one flush in each.
+ * Only the first part may refuse, and only if each other part comes `after` one.  Whether a part
+ * refuses is decided on the state that its transaction finds.
+ * *submitted, unless it is NULL, is for fur_group_wait(), which must follow; without it, no one
+ * learns of the result.
+ * Order:    that of the calls, in all members: a transaction finds what each earlier one has done.
+ *           Calls that overlap are in some order, the same in all members.  Other updates of the
+ *           members come between batches.  The parts of a transaction run in their order.
+ * Visible:  with the other transactions of its batch, as fur_group_run().
+ * Durable:  when fur_group_wait() returns; not before.
+ * Crash:    each transaction that was not waited for is in all its members, or in none.  If one is,
+ *           so are all of its batch, and all that they have read.
+ * Errors:   FUR_EINVAL: wrong parts; FUR_ENOENT: a member is missing; FUR_ENESTED; FUR_ENOMEM;
+ *           FUR_ESYS: no thread; the code for which a member has failed; FUR_EFORK.  *submitted is
+ *           NULL then, and nothing runs. */
+FUR_API FUR_MUST_USE int fur_group_submit(fur_group *group, const struct fur_part *parts,
+        unsigned n, fur_submitted **submitted_or_null);
+
+/* fur_group_wait - wait for the transaction, copy its results, and forget it: call it once, by any
+ * thread that has no transaction open.  fur_group_close() completes what was submitted; the wait
+ * may come after it.
+ * Durable: before return, as after fur_group_run(); also a refusal waits for all that it has read.
+ * Errors:  FUR_EABORTED: a part has refused; or what made this transaction fail: FUR_EINVAL: a part
+ *          refused that may not; FUR_ETOOBIG: it fills a member's log by itself; those of
+ *          fur_update_run().  It does nothing in any member then, and the others of its batch go
+ *          on.  FUR_EIO, or the code for which a member has failed: as fur_group_run().
+ *          FUR_EINVAL for NULL; FUR_ENESTED and FUR_EFORK: it was not waited for. */
+FUR_API FUR_MUST_USE int fur_group_wait(fur_submitted *submitted);
 
 #ifdef __cplusplus
 }

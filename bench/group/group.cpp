@@ -11,6 +11,13 @@
  *              in the second, for which no thread waits
  *   member     an update of one member alone: debit and credit there
  *
+ * and by many threads at a time (crowd.hpp):
+ *
+ *   run        each transfer is a fur_group_run
+ *   submit     each is submitted, and waited for: it becomes durable with others
+ *              (fur_group_submit)
+ *   submit-ahead  the same, but a thread submits several before it waits for the first
+ *
  * Where updates run alone they store in place, which an update over several heaps cannot.
  * `one-logged` is `one` with updates that publish from their logs.
  */
@@ -20,6 +27,7 @@
 #include "../common/output.hpp"
 #include "../common/pin.hpp"
 #include "../common/processor.hpp"
+#include "crowd.hpp"
 #include "internals.hpp"
 
 #include <algorithm>
@@ -41,7 +49,8 @@ namespace
 struct Settings {
 	std::string directory = "/dev/shm", pm = "emulated", json;
 	uint64_t accounts = 10000, transfers = 1000;
-	unsigned rounds = 201;
+	unsigned rounds = 201, threads = 64, workers = 1, crowd_rounds = 5;
+	uint64_t crowd_transfers = 50, ahead = 16;
 };
 
 fur::Options heap_options(const Settings &s)
@@ -267,10 +276,33 @@ double over(const Times &times, const std::string &way, const std::string &base)
 	return median(ratios);
 }
 
-void report(const Settings &s, const Times &times)
+/* The same of rates: `run` and `submit` by many threads. */
+std::vector<std::pair<std::string, double>> crowd(const Settings &s, const std::string &directory)
+{
+	if (!s.crowd_rounds)
+		return {};
+	bench::Crowd crowd({directory, s.pm == "sync", s.accounts, s.workers, s.threads});
+	std::vector<double> run, submit, ahead, ratio, ahead_ratio;
+	for (unsigned round = 0; round < s.crowd_rounds; round++) {
+		run.push_back(crowd.run(s.crowd_transfers));
+		submit.push_back(crowd.submit(s.crowd_transfers, 1));
+		ahead.push_back(crowd.submit(s.crowd_transfers, s.ahead));
+		ratio.push_back(submit.back() / run.back());
+		ahead_ratio.push_back(ahead.back() / run.back());
+	}
+	crowd.check();
+	return {{"run_per_second", median(run)}, {"submit_per_second", median(submit)},
+	        {"submit_ahead_per_second", median(ahead)}, {"submit_over_run", median(ratio)},
+	        {"submit_ahead_over_run", median(ahead_ratio)}};
+}
+
+void report(const Settings &s, const Times &times,
+        const std::vector<std::pair<std::string, double>> &crowd)
 {
 	tools::Json out = {{"processor", bench::processor()}, {"pm", s.pm},
-	        {"transfers", s.transfers}, {"rounds", s.rounds}};
+	        {"transfers", s.transfers}, {"rounds", s.rounds}, {"threads", s.threads},
+	        {"workers", s.workers}, {"crowd_transfers", s.crowd_transfers},
+	        {"crowd_rounds", s.crowd_rounds}, {"ahead", s.ahead}};
 	std::vector<std::pair<std::string, double>> ratios = {
 	        {"members_local_over_single", 1 / over(times, "member", "one")}};
 	if (s.pm == "sync") { /* latencies */
@@ -283,6 +315,7 @@ void report(const Settings &s, const Times &times)
 		ratios.emplace_back(
 		        "transfer_over_two_phase", 1 / over(times, "group", "two-phase"));
 	}
+	ratios.insert(ratios.end(), crowd.begin(), crowd.end());
 	for (const auto &[name, values] : times)
 		out["ns"][name] = median(values);
 	for (const auto &[name, value] : ratios)
@@ -310,6 +343,8 @@ void run(const Settings &s)
 		throw tools::WrongUsage("--dir " + s.directory + ": " + strerror(errno) +
 		                        ": name a directory that you can write to");
 	const bench::Directory directory(path);
+	/* Before this thread is pinned to a core, as those of the crowd would be. */
+	const auto together = crowd(s, directory.path());
 	Banks banks(s, directory.path());
 	bench::pin(0);
 	tools::Random random{1};
@@ -321,7 +356,7 @@ void run(const Settings &s)
 			times[name].push_back(measure(banks, transfer, s, random));
 		}
 	banks.check();
-	report(s, times);
+	report(s, times, together);
 }
 
 } // namespace
@@ -340,6 +375,14 @@ int main(int argc, char **argv)
 	            "transfers of each measurement, after one in eight and one more to warm up")
 	        .range(1, 100000000);
 	line.option("--rounds", s.rounds, "measurements of each way").range(1, 1000);
+	line.option("--threads", s.threads, "threads of `run` and `submit`").range(1, 256);
+	line.option("--workers", s.workers, "fur_group_options.workers of `submit`").range(1, 16);
+	line.option("--crowd-transfers", s.crowd_transfers, "transfers of each of these threads")
+	        .range(1, 1000000);
+	line.option("--ahead", s.ahead, "transfers that a thread of `submit-ahead` has submitted")
+	        .range(1, 1000000);
+	line.option("--crowd-rounds", s.crowd_rounds, "measurements of `run` and `submit`")
+	        .range(0, 1000);
 	line.option("--json", s.json,
 	        "write the result to this file; -: to standard output in place of the table");
 	if (auto status = tools::parse_or_exit_status(line, "group", argc, argv))

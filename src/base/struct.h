@@ -35,7 +35,8 @@ _Static_assert(
 
 _Static_assert(FUR_RUN_LEAST_BYTES == sizeof(struct fur_run), "INV-G1");
 _Static_assert(FUR_FOLLOW_OPTIONS_LEAST_BYTES == sizeof(struct fur_follow_options), "INV-G1");
-_Static_assert(FUR_GROUP_OPTIONS_LEAST_BYTES == sizeof(struct fur_group_options), "INV-G1");
+_Static_assert(
+        FUR_GROUP_OPTIONS_LEAST_BYTES == offsetof(struct fur_group_options, workers), "INV-G1");
 _Static_assert(FUR_FOLLOW_STATE_LEAST_BYTES == sizeof(struct fur_follow_state), "INV-G1");
 
 /* A caller's struct: its name, for messages; its address; the shortest size it may have. */

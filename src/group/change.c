@@ -304,6 +304,8 @@ static int remove_member(struct fur_group *g, unsigned k)
 	struct fur_heap *heap;
 	if (k >= g->limit || !g->members[k].path)
 		return fur_fail(FUR_EINVAL, "there is no member %u: fur-group list shows them", k);
+	/* The workers are registered with it, perhaps. */
+	batches_stop(g);
 	int error = take_heap(g, k, &heap);
 	if (error)
 		return error;

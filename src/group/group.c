@@ -38,7 +38,7 @@ static int take_options(const struct fur_group_options *given, struct fur_group_
 	if (o->most_members < MEDIA_PARTS_LEAST || o->most_members > FUR_GROUP_MOST_MEMBERS)
 		return fur_fail(FUR_EINVAL, "most_members is %u: use %d to %d", o->most_members,
 		        MEDIA_PARTS_LEAST, FUR_GROUP_MOST_MEMBERS);
-	return 0;
+	return batches_check_options(o);
 }
 
 static int random_bytes(void *to, size_t bytes)
@@ -61,7 +61,8 @@ static int make_key(struct fur_group *g)
 
 /* libfur never destroys the mutexes: in a child of fork(), a thread that the child does not have
  * may hold them (INV-K2). */
-static int group_new(const struct fur_options *heap, struct fur_group **out)
+static int group_new(const struct fur_group_options *o, const struct fur_options *heap,
+        struct fur_group **out)
 {
 	struct fur_group *g = memory_padded(sizeof *g);
 	if (!g)
@@ -75,6 +76,7 @@ static int group_new(const struct fur_options *heap, struct fur_group **out)
 	}
 	pthread_mutex_init(&g->mutex, NULL);
 	pthread_mutex_init(&g->changing, NULL);
+	batches_init(&g->batches, o);
 	g->fd = -1;
 	g->lends = arch_lend_fences();
 	g->owner = getpid();
@@ -133,7 +135,7 @@ static int create_group(const char *path, const struct fur_group_options *option
 	struct fur_group *g;
 	int error = take_options(options, &o, &heap);
 	if (!error)
-		error = group_new(&heap, &g);
+		error = group_new(&o, &heap, &g);
 	if (error)
 		return error;
 	error = group_whole_path(path, &g->path);
@@ -186,7 +188,7 @@ static int open_group(const char *path, const struct fur_group_options *options,
 	struct fur_group *g;
 	int error = take_options(options, &o, &heap);
 	if (!error)
-		error = group_new(&heap, &g);
+		error = group_new(&o, &heap, &g);
 	if (error)
 		return error;
 	error = open_file(g, path);
@@ -254,6 +256,8 @@ static int check_unused(struct fur_group *g)
 
 static int close_group(struct fur_group *g)
 {
+	if (groups_has(g))
+		batches_stop(g);
 	int error = groups_remove(g), failed;
 	if (error == FUR_EINVAL)
 		return fur_fail(error, "fur_group_close: this group is not open: it was closed "

@@ -14,6 +14,7 @@
 
 #include "api/heap.h"
 #include "base/event.h"
+#include "group/batch.h"
 #include "update/together.h"
 #include <fur_group.h>
 
@@ -54,6 +55,7 @@ struct fur_group {
 	/* Who shuts the gate makes the fences of those that enter (arch_lend_fences); set when the
 	 * group is opened */
 	bool lends;
+	struct group_batches batches;
 };
 
 /* An update over several members (run.c). */
@@ -93,6 +95,9 @@ void group_forget_thread(const struct fur_group_thread *t);
  * still open.  Returns false if not: then `t` may point to freed memory. */
 bool groups_forget_thread(const struct fur_group_thread *t);
 
+/* Is the group on the list?  `g` may be no group at all. */
+bool groups_has(const struct fur_group *g);
+
 /* Refuse a group that a child of fork() has from its parent.   Errors: FUR_EFORK. */
 FUR_MUST_USE int group_check_fork(struct fur_group *g);
 
@@ -115,6 +120,14 @@ static inline bool group_update_is_open(const struct fur_group_update *u)
 {
 	return u->together.n && u->together.parts[0].thread->together == &u->together;
 }
+
+/* ------------------------------------------------------------------ run.c */
+
+/* Run body(update, arg) as a serial update over the members, in a thread of libfur's.  visible():
+ * see struct together.   Errors: those of fur_group_run(). */
+FUR_MUST_USE int group_run_serial(struct fur_group_thread *t, const unsigned *members, unsigned n,
+        void (*body)(struct fur_group_update *update, void *arg), void *arg,
+        void (*visible)(struct together *g));
 
 /* ------------------------------------------------------------------ group.c */
 

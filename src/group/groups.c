@@ -51,6 +51,14 @@ static struct fur_group **find_group(const struct fur_group *g)
 	return at;
 }
 
+bool groups_has(const struct fur_group *g)
+{
+	pthread_mutex_lock(&groups.mutex);
+	const bool found = *find_group(g);
+	pthread_mutex_unlock(&groups.mutex);
+	return found;
+}
+
 int groups_add(struct fur_group *g)
 {
 	pthread_mutex_lock(&groups.mutex);

@@ -106,8 +106,10 @@ static void run_body(void *arg)
 	u->body(u, u->arg);
 }
 
-FUR_API int fur_group_run(fur_group_thread *thread, const unsigned *members, unsigned n,
-        void (*body)(fur_group_update *update, void *arg), void *arg, const struct fur_run *given)
+/* `visible`: NULL, or that of an update that begins serial. */
+static int run_update(fur_group_thread *thread, const unsigned *members, unsigned n,
+        void (*body)(fur_group_update *update, void *arg), void *arg, const struct fur_run *given,
+        void (*visible)(struct together *g))
 {
 	/* Not on the stack: a thread may end inside the body. */
 	struct fur_group_update *u = thread ? &thread->update : NULL;
@@ -117,10 +119,25 @@ FUR_API int fur_group_run(fur_group_thread *thread, const unsigned *members, uns
 	if (error || !u)
 		return error;
 	u->together.gate = pass_gate;
+	u->together.begins_serial = visible != NULL;
+	u->together.visible = visible;
 	u->thread = thread;
 	u->body = body;
 	u->arg = arg;
 	return together_run(&u->together, run_body, u, how.leave, &thread->group->next_update_id);
+}
+
+FUR_API int fur_group_run(fur_group_thread *thread, const unsigned *members, unsigned n,
+        void (*body)(fur_group_update *update, void *arg), void *arg, const struct fur_run *given)
+{
+	return run_update(thread, members, n, body, arg, given, NULL);
+}
+
+int group_run_serial(fur_group_thread *t, const unsigned *members, unsigned n,
+        void (*body)(fur_group_update *update, void *arg), void *arg,
+        void (*visible)(struct together *g))
+{
+	return run_update(t, members, n, body, arg, NULL, visible);
 }
 
 FUR_API fur_update *fur_group_on(fur_group_update *update, unsigned member)

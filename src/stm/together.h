@@ -27,9 +27,13 @@ struct together {
 	unsigned n;
 	bool serial; /* it holds the turns of all its heaps, from begin to end */
 	int error;   /* why it was rolled back */
+	bool begins_serial; /* it is serial in its first run */
 	/* A callback to a higher layer: with true before its commit draws, with false when it is
 	 * settled, or defeated. */
 	void (*gate)(struct together *g, bool enters);
+	/* The same, or NULL: all that it stores is visible, and it holds no turn; but it is not
+	 * durable yet. */
+	void (*visible)(struct together *g);
 	/* Ascending by member of the group. */
 	struct together_part {
 		struct fur_thread *thread; /* the registration with the heap */

@@ -31,7 +31,7 @@
 /* A body that has been defeated so often, in any heap, runs serially. */
 static bool is_serial(struct together *g)
 {
-	bool serial = false;
+	bool serial = g->begins_serial;
 	FOR_EACH_PART(p, g)
 		serial = serial || p->thread->software.defeats >= SOFTWARE_TRIES;
 	return serial;
@@ -136,6 +136,8 @@ static int publish_and_finish(struct together *g, uint64_t *ids)
 	}
 	FOR_EACH_PART(p, g)
 		p->thread->together = NULL;
+	if (g->visible)
+		g->visible(g);
 	return finish(g, ids);
 }
 
