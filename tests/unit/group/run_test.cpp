@@ -11,7 +11,7 @@
 namespace
 {
 
-using GroupRun = Group;
+using GroupRun = GroupHeaps;
 
 /* A second thread of the group, and what it does. */
 class Other
@@ -563,7 +563,7 @@ TEST_F(GroupRun, Snapshots_AreAllOrNone)
 
 /* Random transfers over two heaps, and within one, some of them late; readers and bodies check the
  * sum of all heaps. */
-class GroupCrowd : public Group, public ::testing::WithParamInterface<bool>
+class GroupCrowd : public GroupHeaps, public ::testing::WithParamInterface<bool>
 {
 protected:
 	static fur::Options options()
@@ -573,7 +573,7 @@ protected:
 		o.async_ms = 1;
 		return o;
 	}
-	GroupCrowd() : Group(options()) {}
+	GroupCrowd() : GroupHeaps(options()) {}
 
 	uint64_t sum(fur_group_update *u)
 	{
