@@ -27,11 +27,6 @@
 #define FOR_EACH_PART(p, parts, n)                                                                 \
 	for (const struct commit_part *p = (parts); p < (parts) + (n); p++)
 
-void parts_reserve(struct durability *d, uint32_t thread, unsigned n)
-{
-	d->redo[thread].reserved = n ? media_parts_bytes(n) : 0;
-}
-
 /* Append the names to the open record.  This entry may wrap around the end of the log. */
 static void put_names(struct redo_log *log, struct durability *d, const struct media_parts *names)
 {

@@ -24,10 +24,6 @@ struct commit_part {
 	uint64_t late_below; /* if so: as async.newest was before the draw */
 };
 
-/* parts_reserve - of the log's room, leave what the names of `n` parts take.  Before the record
- * begins; 0 parts: nothing. */
-void parts_reserve(struct durability *d, uint32_t thread, unsigned n);
-
 /* parts_persist - make an update durable whose parts are visible, in all heaps or, after a failure,
  * in none; and wait for all that it has read from.  It has drawn its durTSs.  `id`: of the update,
  * unique in the group.  It leaves nondurable[] of all heaps.

@@ -4,7 +4,6 @@
  */
 #include "base/error.h"
 #include "base/probe.h"
-#include "durability/parts.h"
 #include "durability/ship.h"
 #include "file/heap_file.h"
 #include "htm/htm.h"
@@ -124,7 +123,7 @@ void together_close(struct together *g)
 {
 	FOR_EACH_PART(p, g) {
 		p->thread->together = NULL;
-		parts_reserve(p->thread->durability, p->thread->index, 0);
+		redo_reserve(p->thread->update.log, 0);
 	}
 	this_thread()->open = NULL;
 }

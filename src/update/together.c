@@ -51,7 +51,7 @@ static int together_begin(struct together *g)
 		t->together = g;
 		t->window.commit.async = false;
 		t->software.defeated = false;
-		parts_reserve(t->durability, t->index, g->n);
+		redo_reserve(t->update.log, g->n);
 		update_open_part(t);
 		attempt_prepare(t, REDO_UNDO);
 	}
@@ -103,7 +103,7 @@ static int finish(struct together *g, uint64_t *ids)
 	FOR_EACH_PART(p, g) {
 		struct fur_thread *t = p->thread;
 		struct commit *c = &t->window.commit;
-		parts_reserve(t->durability, t->index, 0);
+		redo_reserve(t->update.log, 0);
 		if (!p->writes) {
 			stat_add(&t->stats.empty_commits, 1);
 		} else {
