@@ -501,8 +501,8 @@ and 50 %.
 
 {mix_facts(runs)}
 
-The last batch of a run is not full, and how full it is depends on the share: a tenth more or less
-says nothing.
+The last batch of a run is not full, and how full it is depends on the share: a difference of a
+tenth says nothing.
 
 As published, a mix of local and distributed transactions does not end on some module: no part
 reaches a rank that local transactions have moved (`TideAsPublished.ARankThatNobodyReaches`).
