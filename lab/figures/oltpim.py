@@ -621,8 +621,8 @@ A number in bold is outside of what is accepted.
         share = 100 * max(r["late"] / r["committed"] for r in late)
         parts.append(
             f"{len(late)} runs of MosaicDB count transactions that ended after the measurement, "
-            f"at most {share:.1f} % of theirs:\n`late` in oltpim.jsonl. The program has been mended "
-            "since."
+            f"at most {share:.1f} % of theirs:\n`late` in oltpim.jsonl. The program was mended "
+            "afterwards."
         )
     not_run = [f"Figure {n}. {PICTURES[n][0]}: runs are missing." for n in missing] + MISSING
     parts.append("## What was not run\n\n" + "\n".join(f"- {m}" for m in not_run))
