@@ -12,6 +12,10 @@
  *     });
  *
  * A body may run again, as that of update(thread, rerun, body) does, with the same rules.
+ *
+ *     fur::Submitted s = bank.submit({{from, [=](fur_update *tx) { return debit(tx, a, cents); }},
+ *             {to, [=](fur_update *tx) { credit(tx, b, cents); }, 0}});
+ *     bank.wait(s);
  */
 #ifndef FUR_GROUP_HPP
 #define FUR_GROUP_HPP
@@ -19,7 +23,9 @@
 #include <fur.hpp>
 #include <fur_group.h>
 
+#include <functional>
 #include <initializer_list>
+#include <memory>
 #include <vector>
 
 namespace fur
@@ -31,6 +37,106 @@ struct GroupOptions : fur_group_options {
 	{
 		size = sizeof(fur_group_options);
 	}
+};
+
+/* One part of a transaction for Group::submit(): a body in one member.  The body takes a fur_update *,
+ * returns nothing, or false to refuse, and keeps the rules of fur_group_procedure.  libfur's thread
+ * copies nothing of it: what it refers to must live until the wait.  If it throws, the transaction
+ * is rolled back, and the wait throws the same. */
+class GroupPart
+{
+public:
+	template <class Body>
+	GroupPart(unsigned in, Body run, uint32_t after_part = FUR_NO_PART)
+	    : member(in), after(after_part), body(accepting(std::move(run)))
+	{
+	}
+	unsigned member;
+	uint32_t after;
+	std::function<bool(fur_update *)> body;
+
+private:
+	template <class Body>
+	static std::function<bool(fur_update *)> accepting(Body run)
+	{
+		if constexpr (std::is_void_v<std::invoke_result_t<Body &, fur_update *>>)
+			return [run = std::move(run)](fur_update *tx) mutable {
+				run(tx);
+				return true;
+			};
+		else
+			return run;
+	}
+};
+
+/* A transaction that was submitted.  The destructor waits for it, and does not tell of errors: the
+ * thread must have no transaction open. */
+class Submitted
+{
+public:
+	/* Group::submit() */
+	Submitted(fur_group *group, std::vector<GroupPart> parts)
+	    : run_(std::make_unique<Run>(Run{std::move(parts), {}}))
+	{
+		std::vector<Which> which; /* fur_group_submit() copies it */
+		std::vector<fur_part> all;
+		for (uint32_t k = 0; k < run_->parts.size(); k++)
+			which.push_back({run_.get(), k});
+		for (uint32_t k = 0; k < run_->parts.size(); k++) {
+			const GroupPart &p = run_->parts[k];
+			all.push_back(
+			        {p.member, p.after, call, &which[k], sizeof which[k], 0, nullptr});
+		}
+		check(fur_group_submit(
+		        group, all.data(), static_cast<unsigned>(all.size()), &submitted_));
+	}
+	Submitted(Submitted &&other) noexcept
+	    : run_(std::move(other.run_)), submitted_(std::exchange(other.submitted_, nullptr))
+	{
+	}
+	Submitted &operator=(Submitted &&other) noexcept
+	{
+		std::swap(run_, other.run_);
+		std::swap(submitted_, other.submitted_);
+		return *this;
+	}
+	~Submitted()
+	{
+		if (submitted_ && fur_group_wait(submitted_))
+			return; /* wait() would have told */
+	}
+	/* wait - fur_group_wait(), once.   Throws: what a part has thrown; Error. */
+	void wait()
+	{
+		const int error = fur_group_wait(std::exchange(submitted_, nullptr));
+		if (error && run_ && run_->thrown)
+			std::rethrow_exception(run_->thrown);
+		check(error);
+	}
+
+private:
+	struct Run {
+		std::vector<GroupPart> parts;
+		std::exception_ptr thrown;
+	};
+	struct Which {
+		Run *run;
+		uint32_t part;
+	};
+	static bool call(
+	        fur_update *tx, fur_heap *, const void *params, size_t, const void *, void *)
+	{
+		const auto *which = static_cast<const Which *>(params);
+		which->run->thrown = nullptr;
+		try {
+			return which->run->parts[which->part].body(tx);
+		} catch (...) {
+			which->run->thrown = std::current_exception();
+			return false;
+		}
+	}
+	std::unique_ptr<Run> run_; /* its parts' bodies run until the wait */
+	fur_submitted *submitted_ = nullptr;
 };
 
 /* An open group.  The destructor closes it; call close() to learn whether that succeeded. */
@@ -89,6 +195,16 @@ public:
 	void remove(unsigned member)
 	{
 		check(fur_group_remove(group_, member));
+	}
+	/* submit - fur_group_submit(): let libfur run a transaction in a batch.   Errors: Error. */
+	Submitted submit(std::vector<GroupPart> parts)
+	{
+		return Submitted(group_, std::move(parts));
+	}
+	/* wait - Submitted::wait().   Throws: what a part has thrown; Error. */
+	void wait(Submitted &submitted)
+	{
+		submitted.wait();
 	}
 	/* backup - fur_group_backup().   Errors: Error. */
 	void backup(const std::string &directory)

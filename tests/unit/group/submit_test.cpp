@@ -120,10 +120,10 @@ fur::Options options()
 
 /* ------------------------------------------------------------------- fixture */
 
-class GroupSubmit : public Group
+class GroupSubmit : public GroupHeaps
 {
 protected:
-	GroupSubmit() : Group(options()) {}
+	GroupSubmit() : GroupHeaps(options()) {}
 
 	void reopen_with(uint32_t workers, uint32_t parts, uint32_t us = 0)
 	{
@@ -375,8 +375,8 @@ TEST_F(GroupSubmit, OtherUpdates_GoOnBesideBatches)
 {
 	reopen_with(2, 0);
 	enum { CENTS = 1000000 };
-	ASSERT_EQ(fur_group_wait(submit({part(0, add, Add{word(0), CENTS}),
-	                  part(1, add, Add{word(1), CENTS})})),
+	ASSERT_EQ(fur_group_wait(submit(
+	                  {part(0, add, Add{word(0), CENTS}), part(1, add, Add{word(1), CENTS})})),
 	        0);
 	std::thread submitter([this] {
 		for (unsigned n = 0; n < rounds(300u); n++)
@@ -506,6 +506,50 @@ TEST_F(GroupSubmit, Child_OfFork_IsRefused)
 	EXPECT_EQ(status, 0);
 	EXPECT_EQ(fur_group_wait(s), 0) << fur_errormsg();
 	EXPECT_EQ(value(0), 1u);
+}
+
+/* ------------------------------------------------------------------------ C++ */
+
+TEST(GroupSubmitCpp, Bodies_AreLambdas_AndWhatTheyThrowReachesTheWait)
+{
+	const std::string dir = "/tmp/fur-group-submit-" + std::to_string(getpid());
+	std::filesystem::create_directory(dir);
+	{
+		fur::Group bank = fur::Group::create(dir + "/bank.group");
+		uint64_t *word[2];
+		for (unsigned k = 0; k < 2; k++) {
+			ASSERT_EQ(bank.add(dir + "/heap" + std::to_string(k), options()), k);
+			const fur::GroupThread self(bank);
+			word[k] = reinterpret_cast<uint64_t *>(block_in_root(self.of(k), 8, 0));
+		}
+		const auto put = [&](unsigned k, uint64_t n) {
+			return fur::GroupPart(
+			        k, [=](fur_update *tx) { fur_store(tx, word[k], n); },
+			        k ? 0 : FUR_NO_PART);
+		};
+		fur::Submitted done = bank.submit({put(0, 1), put(1, 2)});
+		fur::Submitted refuses = bank.submit(
+		        {{0, [&](fur_update *tx) { return fur_load(tx, word[0]) == 9; }},
+		                put(1, 9)});
+		fur::Submitted throws = bank.submit(
+		        {put(0, 9), {1, [](fur_update *) { throw std::out_of_range("mine"); }, 0}});
+		bank.wait(done);
+		try {
+			bank.wait(refuses);
+			ADD_FAILURE() << "the refusal is lost";
+		} catch (const fur::Error &e) {
+			EXPECT_EQ(e.code(), FUR_EABORTED);
+		}
+		EXPECT_THROW(bank.wait(throws), std::out_of_range);
+		fur::Submitted forgotten = bank.submit({put(1, 3)});
+		forgotten = bank.submit({put(1, 4)});
+		EXPECT_THROW(bank.submit({put(2, 1)}), fur::Error);
+		bank.wait(forgotten);
+		const fur::GroupThread self(bank);
+		EXPECT_EQ(fur::read(self.of(0), [&](fur_ro *) { return *word[0]; }), 1u);
+		EXPECT_EQ(fur::read(self.of(1), [&](fur_ro *) { return *word[1]; }), 4u);
+	}
+	std::filesystem::remove_all(dir);
 }
 
 /* ---------------------------------------------------------------------- kill */
