@@ -86,10 +86,12 @@ static void enter(struct together_part *p)
 }
 
 /* Leave the heaps before this part that it has entered; `out`: readers are out where it has the
- * turn. */
-static void leave_before(struct together *g, const struct together_part *end, bool out)
+ * turn.  In descending order: where it lets updates in for a moment, it waits for those that publish,
+ * of which one may wait for the turn of a heap above, but of none below (INV-GU3).  A serial update
+ * keeps its turns until its bodies end, and so does not let updates in. */
+static void leave_before(struct together *g, struct together_part *end, bool out)
 {
-	for (struct together_part *p = g->parts; p < end; p++) {
+	for (struct together_part *p = end; p-- > g->parts;) {
 		struct fur_thread *t = p->thread;
 		if (!p->writes)
 			continue;
@@ -99,7 +101,7 @@ static void leave_before(struct together *g, const struct together_part *end, bo
 			continue;
 		}
 		if (out)
-			publication_let_in(t->engine, p->met);
+			publication_let_in(t->engine, p->met && !g->serial);
 		if (!g->serial)
 			turn_give(t->engine);
 		p->turn = g->serial;
