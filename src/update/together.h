@@ -18,8 +18,8 @@ FUR_MUST_USE int together_run(
         struct together *g, void (*body)(void *arg), void *arg, void (*leave)(void), uint64_t *ids);
 
 /* together_read - run body(arg) as a read-only transaction over the heaps of g->parts, whose
- * threads are set: optimistic, and after READER_RUNS runs in vain plain.  The body loads by the parts'
- * readers (fur_thread.reader).
+ * threads are set: optimistic, and after READER_RUNS runs in vain plain.  The body loads by the
+ * parts' readers (fur_thread.reader).
  * Errors:  as fur_group_read_run(). */
 FUR_MUST_USE int together_read(
         struct together *g, void (*body)(void *arg), void *arg, void (*leave)(void));

@@ -404,7 +404,8 @@ bool answered(int thread, uint64_t mark, unsigned heap)
 {
 	bool risky = false;
 	for (Tx &tx : run.txs) {
-		if (tx.thread != thread || tx.heap != heap || tx.answered || !tx.returned || tx.returned > mark)
+		if (tx.thread != thread || tx.heap != heap || tx.answered || !tx.returned ||
+		        tx.returned > mark)
 			continue;
 		risky |= answer(tx);
 	}
@@ -1002,8 +1003,8 @@ void print(std::ostream &out, bool only_named)
 
 } // namespace oracle
 
-/* The linker puts this in the place of the machine's function (--wrap): no other thread runs between
- * the draw and this note of it. */
+/* The linker puts this in the place of the machine's function (--wrap): no other thread runs
+ * between the draw and this note of it. */
 extern "C" {
 uint64_t __real___tsan_atomic64_fetch_add(volatile uint64_t *p, uint64_t operand, int order);
 uint64_t __wrap___tsan_atomic64_fetch_add(volatile uint64_t *p, uint64_t operand, int order);

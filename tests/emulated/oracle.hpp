@@ -46,8 +46,8 @@ enum class Isolation { OPACITY, SNAPSHOT };
 
 /* A run begins.  `initial`: the heap as it is, `bytes` long; it is copied. */
 void start(const void *initial, size_t bytes);
-/* After it, if that memory holds several heaps: their clocks, from which updates draw durTSs.  DurTSs
- * of two heaps tell no order.  The moments of the draws do: the machine makes one at a time. */
+/* After it, if that memory holds several heaps: their clocks, from which updates draw durTSs.
+ * DurTSs of two heaps tell no order.  The moments of the draws do: the machine makes one at a time. */
 void several(const std::vector<const volatile uint64_t *> &clocks);
 
 /* By the thread that runs the transaction, in this order: */
@@ -73,8 +73,8 @@ enum class Becomes {
 };
 /* Before its end is called; `number`: of the update, in its thread */
 void committing(Becomes how, uint64_t number);
-/* The same for one over several heaps: for each that it has written, where newest[] of check_durable()
- * has the number of the thread's last update there, and this one's. */
+/* The same for one over several heaps: for each that it has written, where newest[] of
+ * check_durable() has the number of the thread's last update there, and this one's. */
 struct Numbered {
 	size_t place;
 	uint64_t number;
