@@ -473,6 +473,17 @@ def mix_facts(runs: Runs) -> str:
     return "\n".join(rows)
 
 
+MISSING = """## Missing
+
+- **Figure 3** over 512 to 2,048 modules, and its gain over a CPU (6.75): not measured. It needs
+  TinySTM on the emulated xeon-5320, and many ranks.
+- **Figure 4**, the gain of each profile over a CPU: not measured, for the same reason.
+- **Figure 5** (energy): not reproduced. It is the speed-up times two constants of power.
+- Throughput with the command log, and the time of recovery, which the paper does not have: not
+  measured.
+"""
+
+
 def page(runs: Runs) -> str:
     return f"""# Figures of the paper on PIM-TIDE, measured
 
@@ -531,15 +542,7 @@ The same numbers with half of it, and with its double (61, the most that a write
 
 {sensitivity_table(runs)}
 
-## Missing
-
-- **Figure 3** over 512 to 2,048 modules, and its gain over a CPU (6.75): not measured. It needs
-  TinySTM on the emulated xeon-5320, and many ranks.
-- **Figure 4**, the gain of each profile over a CPU: not measured, for the same reason.
-- **Figure 5** (energy): not reproduced. It is the speed-up times two constants of power.
-- Throughput with the command log, and the time of recovery, which the paper does not have: not
-  measured.
-"""
+{MISSING}"""
 
 
 FIGURES: dict[int, Callable[[Runs, Path], None]] = {6: draw_bank, 7: draw_profiles}
