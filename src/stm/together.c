@@ -242,6 +242,20 @@ static void store_all(struct together *g)
 	}
 }
 
+/* INV-GU7: what a part has read without stamps that tell from whom, before the draw and before it
+ * leaves active[] (INV-D1).  Later than the draw, two updates that each write where the other only
+ * reads would find each other announced, and each would wait for the other before its marker (plant:
+ * group-collects-late).  All loads are over: what an update stores from now on defeats this one, or
+ * is nothing that it has read. */
+static void collect_reads(struct together *g)
+{
+	FOR_EACH_PART(p, g) {
+		struct commit *c = &p->thread->window.commit;
+		if (!p->writes && !c->dset.by_version)
+			nondurable_collect(p->thread->durability, c->me, &c->dset);
+	}
+}
+
 /* All heaps that it writes are entered.  If that fails, it holds no stamps. */
 static enum made make_visible(struct together *g)
 {
@@ -253,6 +267,7 @@ static enum made make_visible(struct together *g)
 		free_all(g);
 		return DEFEATED;
 	}
+	collect_reads(g);
 	/* INV-GU7: before the draw.  What becomes late afterwards may lie above an update that
 	 * waits for us (model: BOUNDLATE). */
 	FOR_EACH_PART(p, g)
@@ -269,16 +284,6 @@ static enum made make_visible(struct together *g)
 	}
 	store_all(g);
 	return VISIBLE;
-}
-
-/* What a part has read without stamps that tell from whom.  Before it leaves active[] (INV-D1). */
-static void collect_reads(struct together *g)
-{
-	FOR_EACH_PART(p, g) {
-		struct commit *c = &p->thread->window.commit;
-		if (!p->writes && !c->dset.by_version)
-			nondurable_collect(p->thread->durability, c->me, &c->dset);
-	}
 }
 
 /* Until here hardware updates have waited for the bodies (INV-SW4; model: BODYLEAVES). */
@@ -332,8 +337,6 @@ int publish_together(struct together *g)
 			break;
 		make_room(g);
 	}
-	if (!error && made == VISIBLE)
-		collect_reads(g);
 	if (error || made == VISIBLE)
 		bodies_end(g);
 	else
