@@ -50,6 +50,8 @@ static void name_parts(const struct commit_part *parts, unsigned n, uint64_t id)
 			names.part[names.n++] =
 			        (struct media_part){.durts = p->c->durts, .member = p->member};
 	FOR_EACH_PART(p, parts, n) {
+		/* It waits, so it is never late, not even with a single part (decide_if_late). */
+		p->c->after_all = p->writes;
 		p->c->part = p->writes && names.n > 1;
 		if (!p->c->part)
 			continue;
@@ -60,6 +62,20 @@ static void name_parts(const struct commit_part *parts, unsigned n, uint64_t id)
 
 /* ------------------------------------------------------------------- the steps */
 
+/* What it may have read from is below this.  Late updates that had left nondurable[] before the draw:
+ * those alone (model: BOUNDLATE).  Others were members of D then, and may have become late since. */
+static uint64_t read_below(const struct commit_part *p)
+{
+	const struct dset *set = &p->c->dset;
+	uint64_t below = p->late_below, read = 0;
+	if (set->by_version)
+		read = set->n ? set->newest + 1 : 0;
+	for (uint32_t k = 0; k < set->n && !set->by_version; k++)
+		if (set->members[k].durts >= read)
+			read = set->members[k].durts + 1;
+	return read > below ? read : below;
+}
+
 /* INV-GU7 (plant: group-read-unsettled). */
 static int await_reads(const struct commit_part *parts, unsigned n)
 {
@@ -67,11 +83,11 @@ static int await_reads(const struct commit_part *parts, unsigned n)
 	FOR_EACH_PART(p, parts, n) {
 		if (p->writes || error)
 			continue;
+		const uint64_t below = read_below(p);
 		dset_wait(p->d, p->c);
-		/* Late updates from which it has read (INV-AS2): those alone that were late before
-		 * the draw (model: BOUNDLATE). */
-		if (p->late_below > async_durable(p->d))
-			error = async_wait(p->d, p->late_below);
+		/* INV-AS2.  A member of D that has left late has raised `newest` before. */
+		if (below > async_durable(p->d) && async_pending(p->d))
+			error = async_wait(p->d, below);
 		/* The waits' last loads are acquire, so this one comes after them. */
 		if (!error)
 			error = durability_check_read(p->d);
@@ -170,7 +186,7 @@ int parts_persist(const struct commit_part *parts, unsigned n, uint64_t id)
 		if (!error && p->d->control->replayer_pid)
 			nondurable_tell_parts(p->d);
 		(void)commit_await_over(p->d, p->c, error);
-		p->c->part = false;
+		p->c->part = p->c->after_all = false;
 	}
 	return error;
 }

@@ -190,8 +190,10 @@ static int commit_put_slot(struct durability *d, struct commit *c, struct media_
 static void decide_if_late(struct durability *d, struct commit *c, struct media_marker *marker)
 {
 	const bool late = async_pending(d) || (c->async && async_ready(d));
-	c->late = late && !c->part;
-	c->after_all = late && c->part;
+	/* Of an update over several heaps, after_all is set before: it waits itself, and its one
+	 * record, or each of them, depends on all below while late updates are pending. */
+	c->late = late && !c->after_all;
+	c->after_all = late && c->after_all;
 	if (!late)
 		return;
 	FUR_POINT(late__decided);

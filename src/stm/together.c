@@ -251,8 +251,13 @@ static void collect_reads(struct together *g)
 {
 	FOR_EACH_PART(p, g) {
 		struct commit *c = &p->thread->window.commit;
-		if (!p->writes && !c->dset.by_version)
-			nondurable_collect(p->thread->durability, c->me, &c->dset);
+		if (p->writes || c->dset.by_version)
+			continue;
+		nondurable_collect(p->thread->durability, c->me, &c->dset);
+		/* If one of them leaves late, the update waits for all durTSs below that one's.  So
+		 * that must be lower than those of all updates over several heaps that draw after
+		 * us, which may wait for us. */
+		nondurable_wait_drawn(p->thread->durability, &c->dset);
 	}
 }
 
