@@ -138,10 +138,13 @@ static int settle_all(const struct commit_part *parts, unsigned n)
 		 * (INV-AS2).  All below our own is durable then. */
 		if (p->c->after_all || (p->c->dset.n && async_pending(p->d)))
 			error = async_wait(p->d, p->c->durts);
+		/* A replay takes a single part that depends on all below for a late update
+		 * (INV-AS5), so `newest` must have it: the next flush passes it. */
+		if (p->c->after_all && !p->c->part)
+			async_note(p->d, p->c->durts);
 		if (!error && arch_load(&p->d->failed))
 			error = durability_say_failed(p->d,
-			        "an update that this one has read from could not be "
-			        "made durable");
+			        "an update that this one has read from could not be made durable");
 	}
 	return error;
 }
