@@ -404,7 +404,8 @@ bool answered(int thread, uint64_t mark, unsigned heap)
 {
 	bool risky = false;
 	for (Tx &tx : run.txs) {
-		if (tx.thread != thread || tx.heap != heap || tx.answered || !tx.returned || tx.returned > mark)
+		if (tx.thread != thread || tx.heap != heap || tx.answered || !tx.returned ||
+		        tx.returned > mark)
 			continue;
 		risky |= answer(tx);
 	}

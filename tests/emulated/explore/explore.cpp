@@ -67,7 +67,8 @@ void add_options(tools::CommandLine &line, Options &o)
 	        "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt, "
 	        "specpmt-paper");
 	line.option("--workload", o.workload,
-	        "bank, bulk, collections, containers, flags, intset, tables, tpcc, words, or group, "
+	        "bank, bulk, collections, containers, flags, intset, tables, tpcc, words, or "
+	        "group, "
 	        "of libfur: updates over several heaps");
 	line.option("--threads", o.threads, "simulated threads");
 	line.option("--operations", o.operations, "transactions of each thread");

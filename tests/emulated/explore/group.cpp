@@ -164,7 +164,8 @@ struct Members {
 class GroupWorker : Ending
 {
 public:
-	GroupWorker(Group &group, unsigned number) : Ending(number), self_(group), base_(group.base())
+	GroupWorker(Group &group, unsigned number)
+	    : Ending(number), self_(group), base_(group.base())
 	{
 		for (unsigned m = 0; m < MEMBERS; m++)
 			data_[m] = group.data(m);
@@ -451,8 +452,7 @@ static void make_group(const Options &o, const std::string &path)
 		const fur_options f = Group::options(o, FUR_HTM_NONE, m);
 		unsigned member;
 		fur_thread *its;
-		must(fur_group_add(
-		        group, (path + "/" + std::to_string(m)).c_str(), &f, &member));
+		must(fur_group_add(group, (path + "/" + std::to_string(m)).c_str(), &f, &member));
 		must(fur_group_thread_of(self, member, &its));
 		Fur::Thread thread(its);
 		struct {

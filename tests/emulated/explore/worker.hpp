@@ -66,8 +66,8 @@ class Worker : Ending
 {
 public:
 	Worker(Subject &subject, unsigned number)
-	    : Ending(number), self_(subject),
-	      data_(static_cast<Data *>(subject.root())), base_(subject.base())
+	    : Ending(number), self_(subject), data_(static_cast<Data *>(subject.root())),
+	      base_(subject.base())
 	{
 		mine_ = &data_->newest[static_cast<unsigned>(emu_thread())].value;
 	}
