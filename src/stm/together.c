@@ -87,8 +87,9 @@ static void enter(struct together_part *p)
 
 /* Leave the heaps before this part that it has entered; `out`: readers are out where it has the
  * turn.  In descending order: where it lets updates in for a moment, it waits for those that
- * publish, of which one may wait for the turn of a heap above, but of none below (INV-GU3).  A
- * serial update keeps its turns until its bodies end, and so does not let updates in. */
+ * publish, of which one may wait for the turn of a heap above, but of none below (INV-GU3; plant:
+ * group-leaves-upward).  A serial update keeps its turns until its bodies end, and so does not let
+ * updates in. */
 static void leave_before(struct together *g, struct together_part *end, bool out)
 {
 	for (struct together_part *p = end; p-- > g->parts;) {

@@ -780,10 +780,10 @@ SHIP_APPLY_MUTATIONS = [
 ]
 # Of grouplocks.pml.
 GROUP_LOCKS_MUTATIONS = [
-    Mutation("LOOKEARLY", "INV-GU1", [], [], ["grouplockscross"]),
-    Mutation("LOOKWRITTEN", "INV-GU1", [], [], ["grouplockscross"]),
+    Mutation("LOOKEARLY", "INV-GU1", ["group-looks-early"], [], ["grouplockscross"]),
+    Mutation("LOOKWRITTEN", "INV-GU1", ["group-looks-written"], [], ["grouplockscross"]),
     Mutation("HEAPBYHEAP", "INV-GU1", [], [], ["grouplocks", "grouplockscross"]),
-    Mutation("EXTENDALONE", "INV-GU2", [], [], ["grouplocks", "grouplocksoptimistic"]),
+    Mutation("EXTENDALONE", "INV-GU2", ["group-extends-alone"], [], ["grouplocks", "grouplocksoptimistic"]),
     Mutation("SNAPLATE", "INV-GU2", [], [], ["grouplocks"]),
     Mutation("UNORDERED", "INV-GU3", [], [], ["grouplocks", "grouplocksserial"]),
     Mutation("TURNSFIRST", "INV-GU3", [], [], ["grouplocks", "grouplocksserial"]),
@@ -800,10 +800,10 @@ GROUP_WAITS_MUTATIONS = [
 ]
 # Of groupheaps.pml.
 GROUP_HEAPS_MUTATIONS = [
-    Mutation("NOPEERS", "INV-GU5", [], [], ["groupheaps"]),
-    Mutation("PARTLEAVES", "INV-GU6", [], [], ["groupheaps", "groupheapslate"]),
+    Mutation("NOPEERS", "INV-GU5", ["group-no-names"], [], ["groupheaps"]),
+    Mutation("PARTLEAVES", "INV-GU6", ["group-leaves-first"], [], ["groupheaps", "groupheapslate"]),
     Mutation("LEAVEEACH", "INV-GU6", [], [], ["groupheaps"]),
-    Mutation("READONLY", "INV-GU7", [], [], ["groupheapsonly"]),
+    Mutation("READONLY", "INV-GU7", ["group-read-unsettled"], [], ["groupheapsonly"]),
     Mutation("NODECISION", "INV-GU8", [], [], ["groupheaps"]),
     Mutation("DECIDELATE", "INV-GU8", [], [], ["groupheaps"]),
     Mutation("ALONEFORGETS", "INV-GU8", [], [], ["groupheaps"]),
