@@ -125,7 +125,7 @@ static int flush_all(const struct commit_part *parts, unsigned n)
 	return error;
 }
 
-/* INV-GU6 (plant: group-leaves-each). */
+/* INV-GU6 (plant: group-leaves-first). */
 static int settle_all(const struct commit_part *parts, unsigned n)
 {
 	int error = 0;
