@@ -62,8 +62,9 @@ static void name_parts(const struct commit_part *parts, unsigned n, uint64_t id)
 
 /* ------------------------------------------------------------------- the steps */
 
-/* What it may have read from is below this.  Late updates that had left nondurable[] before the draw:
- * those alone (model: BOUNDLATE).  Others were members of D then, and may have become late since. */
+/* What it may have read from is below this.  Late updates that had left nondurable[] before the
+ * draw: those alone (model: BOUNDLATE).  Others were members of D then, and may have become late
+ * since. */
 static uint64_t read_below(const struct commit_part *p)
 {
 	const struct dset *set = &p->c->dset;

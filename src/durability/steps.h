@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * steps.h - the steps by which an update becomes durable (steps.c): commit.c takes them in one heap,
- * parts.c in several at the same time.  No other file includes this.
+ * steps.h - the steps by which an update becomes durable (steps.c): commit.c takes them in one
+ * heap, parts.c in several at the same time.  No other file includes this.
  */
 #ifndef FUR_DURABILITY_STEPS_H
 #define FUR_DURABILITY_STEPS_H

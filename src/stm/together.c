@@ -245,9 +245,9 @@ static void store_all(struct together *g)
 
 /* INV-GU7: what a part has read without stamps that tell from whom, before the draw and before it
  * leaves active[] (INV-D1).  Later than the draw, two updates that each write where the other only
- * reads would find each other announced, and each would wait for the other before its marker (plant:
- * group-collects-late).  All loads are over: what an update stores from now on defeats this one, or
- * is nothing that it has read. */
+ * reads would find each other announced, and each would wait for the other before its marker
+ * (plant: group-collects-late).  All loads are over: what an update stores from now on defeats this
+ * one, or is nothing that it has read. */
 static void collect_reads(struct together *g)
 {
 	FOR_EACH_PART(p, g) {

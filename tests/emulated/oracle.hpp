@@ -47,7 +47,8 @@ enum class Isolation { OPACITY, SNAPSHOT };
 /* A run begins.  `initial`: the heap as it is, `bytes` long; it is copied. */
 void start(const void *initial, size_t bytes);
 /* After it, if that memory holds several heaps: their clocks, from which updates draw durTSs.
- * DurTSs of two heaps tell no order.  The moments of the draws do: the machine makes one at a time. */
+ * DurTSs of two heaps tell no order.  The moments of the draws do: the machine makes one at a
+ * time. */
 void several(const std::vector<const volatile uint64_t *> &clocks);
 
 /* By the thread that runs the transaction, in this order: */

@@ -61,7 +61,7 @@ int wrong_usage(const std::string &what)
 	return 2;
 }
 
-void add_options(tools::CommandLine &line, Options &o)
+void add_subject(tools::CommandLine &line, Options &o)
 {
 	line.option("--tm", o.tm,
 	        "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt, "
@@ -70,6 +70,11 @@ void add_options(tools::CommandLine &line, Options &o)
 	        "bank, bulk, collections, containers, flags, intset, tables, tpcc, words, or "
 	        "group, "
 	        "of libfur: updates over several heaps");
+}
+
+void add_options(tools::CommandLine &line, Options &o)
+{
+	add_subject(line, o);
 	line.option("--threads", o.threads, "simulated threads");
 	line.option("--operations", o.operations, "transactions of each thread");
 	line.option("--seeds", o.seeds, "from..to");
