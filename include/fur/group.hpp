@@ -39,10 +39,10 @@ struct GroupOptions : fur_group_options {
 	}
 };
 
-/* One part of a transaction for Group::submit(): a body in one member. The body takes a fur_update
- * *, returns nothing, or false to refuse, and keeps the rules of fur_group_procedure. libfur's
- * thread copies nothing of it: what it refers to must live until the wait. If it throws, the
- * transaction is rolled back, and the wait throws the same. */
+/* One part of a transaction for Group::submit(): a body in one member.  The body takes a
+ * fur_update *, returns nothing, or false to refuse, and keeps the rules of fur_group_procedure.
+ * libfur's thread copies nothing of it: what it refers to must live until the wait.  If it throws,
+ * the transaction is rolled back, and the wait throws the same. */
 class GroupPart
 {
 public:
