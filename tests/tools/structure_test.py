@@ -19,7 +19,7 @@ bulk < api < map, replayer, ship, itm, group < fur_ship, fur_standby"""
 FOLDERS = "    src/ the library\n" + "".join(
     f"      {folder}/ a folder\n"
     for folder in (
-        "map api bulk alloc update stm htm tx replay durability file media pm base".split()
+        "map group api bulk alloc update stm htm tx replay durability file media pm base".split()
     )
 )
 FOLDERS += "    src/fur_ship/ a program\n    src/fur_standby/ a program\n"
