@@ -14,10 +14,17 @@
 #include "base/thread.h"
 #include "group/group.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { DEFAULT_PARTS = 1024, MOST_PARTS = 65536, MOST_US = 1000000, LOG_FADES = 256 };
+enum {
+	DEFAULT_WORKERS = 2,
+	DEFAULT_PARTS = 1024,
+	MOST_PARTS = 65536,
+	MOST_US = 1000000,
+	LOG_FADES = 256
+};
 
 struct batch {
 	struct fur_group *g;
@@ -37,7 +44,7 @@ struct batch {
 int batches_check_options(struct fur_group_options *o)
 {
 	if (!o->workers)
-		o->workers = 1;
+		o->workers = DEFAULT_WORKERS; /* one runs a batch while the other flushes */
 	if (!o->batch_parts)
 		o->batch_parts = DEFAULT_PARTS;
 	if (o->workers <= BATCHES_MOST_WORKERS && o->batch_parts <= MOST_PARTS &&
@@ -95,7 +102,7 @@ static bool run_part(struct batch *b, fur_update *tx, struct fur_submitted *s, u
 	const void *before = p->after == FUR_NO_PART ? NULL : s->parts[p->after].result;
 	memset(p->result, 0, p->result_bytes);
 	return p->procedure(
-	        tx, fur_group_heap(b->g, p->member), p->params, p->params_bytes, before, p->result);
+	        tx, b->g->members[p->member].heap, p->params, p->params_bytes, before, p->result);
 }
 
 /* The part has refused.  Returns: true: the batch goes on. */
@@ -222,6 +229,15 @@ static void batch_visible(struct together *g)
 }
 
 /* --------------------------------------------------------------------- tell */
+
+void submitted_drop(struct fur_submitted *s)
+{
+	/* A full fence: what the other holder has done with it comes before free(). */
+	if (arch_fetch_add32(&s->holders, UINT32_MAX) != 1)
+		return;
+	free(s->message);
+	free(s);
+}
 
 static void tell(struct fur_submitted *s, int error)
 {

@@ -61,8 +61,8 @@ static int make_key(struct fur_group *g)
 
 /* libfur never destroys the mutexes: in a child of fork(), a thread that the child does not have
  * may hold them (INV-K2). */
-static int group_new(const struct fur_group_options *o, const struct fur_options *heap,
-        struct fur_group **out)
+static int group_new(
+        const struct fur_group_options *o, const struct fur_options *heap, struct fur_group **out)
 {
 	struct fur_group *g = memory_padded(sizeof *g);
 	if (!g)

@@ -189,15 +189,6 @@ FUR_API int fur_group_submit(
 
 /* --------------------------------------------------------------------- wait */
 
-void submitted_drop(struct fur_submitted *s)
-{
-	/* A full fence: what the other holder has done with it comes before free(). */
-	if (arch_fetch_add32(&s->holders, UINT32_MAX) != 1)
-		return;
-	free(s->message);
-	free(s);
-}
-
 static int result_of(const struct fur_submitted *s)
 {
 	if (s->error == FUR_EABORTED)

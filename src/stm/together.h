@@ -25,8 +25,8 @@ enum { TOGETHER_MOST = 16 }; /* parts */
 /* One update over several heaps. */
 struct together {
 	unsigned n;
-	bool serial; /* it holds the turns of all its heaps, from begin to end */
-	int error;   /* why it was rolled back */
+	bool serial;        /* it holds the turns of all its heaps, from begin to end */
+	int error;          /* why it was rolled back */
 	bool begins_serial; /* it is serial in its first run */
 	/* A callback to a higher layer: with true before its commit draws, with false when it is
 	 * settled, or defeated. */
