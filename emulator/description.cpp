@@ -144,8 +144,8 @@ Description read_description(const std::string &machine)
 	std::ifstream probe(path);
 	if (!probe && !file)
 		throw std::runtime_error(machine + ": no such machine: use power9, tsx, "
-		                                   "tsx-tracked, epyc, ccix-ndp, or a file that "
-		                                   "describes one");
+		                                   "tsx-tracked, epyc, xeon-5320, xeon-4216, "
+		                                   "ccix-ndp, or a file that describes one");
 	if (!probe)
 		throw std::runtime_error(path + ": " + strerror(errno));
 	try {

@@ -118,7 +118,8 @@ enum emu_end {
 };
 
 /* Run f(arg) as thread 0.  If the result is not EMU_DONE, the other threads never run again, and
- * the locks and memory that they held are never released: the process should end soon. */
+ * the memory that they held is never released: the process should end soon.  The next run finds the
+ * locks that they held free. */
 enum emu_end emu_run(const struct emu_machine *m, const struct emu_options *options,
         void (*f)(void *), void *arg);
 

@@ -64,7 +64,8 @@ void maybe_evict(Line &stored)
 		return;
 	Line *line = g.stored_lately[(r >> 16) % STORED_LATELY];
 	/* Not the line of this store, which may not be in memory yet (touch_write). */
-	if (line && line != &stored && line->writer < 0)
+	/* Nor a line of memory that is not persistent any more: it may be unmapped. */
+	if (line && line != &stored && line->writer < 0 && line->region)
 		line_gets_out(*line, in_memory(*line), ++g.write_backs);
 }
 

@@ -3,6 +3,7 @@
  * scheduler.cpp - simulated threads are coroutines; the one with the smallest clock runs (INV-E1).
  * A run's beginning and end, and the calls that concern the run as a whole, are also here.
  */
+#include "device.h"
 #include "machine.hpp"
 
 #include <cerrno>
@@ -481,6 +482,27 @@ void emu_work(uint64_t ns)
 {
 	if (g.self)
 		charge(*g.self, ns * 1000);
+}
+
+uint64_t emu_device_enter(void)
+{
+	if (!g.self)
+		return 0;
+	full_fence(false);
+	/* A call that begins at this time may find the device busy with one that begins later, if
+	 * the thread of the earlier one has not run yet. */
+	if (g.self->clock > g.next)
+		give_way(*g.self);
+	return g.self->clock + g.unseen_ticks;
+}
+
+void emu_device_until(uint64_t ps)
+{
+	Thread *t = g.self;
+	if (t && ps > t->clock + g.unseen_ticks) {
+		wait_until(*t, ps - g.unseen_ticks);
+		begin_access(*t);
+	}
 }
 
 void emu_instructions(unsigned n)

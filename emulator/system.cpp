@@ -456,4 +456,11 @@ static void run_destructors()
 }
 
 /* A reference to this function links this file's definitions into the program. */
-void emu::use_system() {}
+void emu::use_system()
+{
+	/* A power failure has ended the last run, and with it the threads that held a mutex, or
+	 * waited: in memory that outlives a run, the next one finds all of them free. */
+	for (size_t i = 0; waiters.entries && i <= waiters.mask; i++)
+		if (waiters.entries[i].value)
+			*waiters.entries[i].value = {};
+}

@@ -49,9 +49,9 @@ struct fur_group_options {
 	bool partial;
 	/* For each member that is opened, as fur_open() takes them; NULL: all defaults */
 	const struct fur_options *heap;
-	/* Threads of libfur's own that run what fur_group_submit() gets; default 2, at most 16.  They
-	 * begin with its first call, and count towards max_threads of the members they touch.  With
-	 * more than one, a batch runs while others become durable */
+	/* Threads of libfur's own that run what fur_group_submit() gets; default 2, at most 16.
+	 * They begin with its first call, and count towards max_threads of the members they touch.
+	 * With more than one, a batch runs while others become durable */
 	uint32_t workers;
 	/* Parts in a batch; default 1024, at most 65536 */
 	uint32_t batch_parts;
@@ -195,6 +195,18 @@ FUR_API FUR_MUST_USE int fur_group_read_run(fur_group_thread *thread, const unsi
 /* fur_group_reads - the reader in one member.
  * Returns: NULL for a member that it does not name. */
 FUR_API fur_reader *fur_group_reads(fur_group_reader *reader, unsigned member);
+
+/* ------------------------------------------------ snapshots of several heaps */
+
+/* fur_group_snapshot - a snapshot of each of `n` members, all of one instant: of an update over
+ * several members they show all, or nothing.  snapshots[k] is that of members[k], an ordinary
+ * snapshot: read it with fur_snapshot_run(), by any thread that is registered with the member, and
+ * end each with fur_snapshot_end().
+ * Durable: all that they show, before return.
+ * Errors:  as fur_group_run() for `members`; those of fur_snapshot_begin(), of whichever member.
+ *          No snapshot is open then, and snapshots[] is all NULL. */
+FUR_API FUR_MUST_USE int fur_group_snapshot(
+        fur_group_thread *thread, const unsigned *members, unsigned n, fur_snapshot **snapshots);
 
 /* ----------------------------------------------- batches of transactions */
 

@@ -49,6 +49,7 @@ KINDS = {
     "kill-test": "kill",
     "kill-operators": "kill",
     "ship-kills": "kill",
+    "group-kills": "kill",
     "failover": "kill",
     "copies-test": "kill",
     "damage-test": "damage",
@@ -208,7 +209,7 @@ def search_of(test: dict, build: str) -> Search | None:
     elif program == "failover":
         words = without(words, "--seed")
         unit, size = "runs", number_after(words, "--runs", 10)
-    elif program in ("kill-test", "kill-operators", "ship-kills"):
+    elif program in ("kill-test", "kill-operators", "ship-kills", "group-kills"):
         words = without(words, "--seed")
         last = words[-1] if program == "kill-operators" and words[-1].isdigit() else "100"
         unit, size = "kills", number_after(words, "--kills", int(last))

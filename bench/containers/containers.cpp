@@ -6,6 +6,8 @@
  *
  * --get-many instead: many keys in one call (get_many.cpp).
  *
+ * --table instead: a fur::table next to containers that are kept by hand (tables.cpp).
+ *
  * --fill instead: how long a heap that grows takes to be filled with pairs of strings, next to one
  * that is large enough from the start.
  */
@@ -456,6 +458,8 @@ int main(int argc, char **argv)
 	line.flag("--fill", s.fill, "fill a heap that grows, and one that does not, with strings");
 	line.flag("--get-many", s.get_many,
 	        "get_many() of 10 and 100 keys next to as many calls of get()");
+	line.flag("--table", s.table,
+	        "a table with three indexes next to the same containers, kept by hand");
 	line.option("--json", s.json,
 	        "write each round to this file; -: to standard output in place of the table");
 	if (auto status = tools::parse_or_exit_status(line, "containers", argc, argv))
@@ -467,6 +471,7 @@ int main(int argc, char **argv)
 	try {
 		const tools::Json results = s.fill       ? containers::fill(s)
 		                            : s.get_many ? containers::measure_get_many(s)
+		                            : s.table    ? containers::measure_table(s)
 		                                         : containers::compare(s);
 		if (!s.json.empty())
 			bench::write_json(s.json, results);

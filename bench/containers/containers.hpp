@@ -29,7 +29,7 @@ struct Settings {
 	unsigned rounds = 9;
 	double seconds = 0.3;
 	std::string json; /* the file; empty: a table on standard output */
-	bool fill = false, get_many = false;
+	bool fill = false, get_many = false, table = false;
 };
 
 inline double now()
@@ -68,6 +68,8 @@ inline double median(std::vector<double> values)
 
 /* get_many.cpp: --get-many */
 tools::Json measure_get_many(const Settings &s);
+/* tables.cpp: --table */
+tools::Json measure_table(const Settings &s);
 
 } // namespace containers
 

@@ -39,10 +39,10 @@ struct GroupOptions : fur_group_options {
 	}
 };
 
-/* One part of a transaction for Group::submit(): a body in one member.  The body takes a fur_update *,
- * returns nothing, or false to refuse, and keeps the rules of fur_group_procedure.  libfur's thread
- * copies nothing of it: what it refers to must live until the wait.  If it throws, the transaction
- * is rolled back, and the wait throws the same. */
+/* One part of a transaction for Group::submit(): a body in one member.  The body takes a
+ * fur_update *, returns nothing, or false to refuse, and keeps the rules of fur_group_procedure.
+ * libfur's thread copies nothing of it: what it refers to must live until the wait.  If it throws,
+ * the transaction is rolled back, and the wait throws the same. */
 class GroupPart
 {
 public:
@@ -413,6 +413,58 @@ detail::group_result_t<Body, GroupReader> read(
 {
 	return read(thread, tag, members.begin(), static_cast<unsigned>(members.size()), body);
 }
+
+/* Snapshots of several members, all of one instant, which end with its scope: fur_group_snapshot().
+ * Destroy it outside transactions, and before the group. */
+class GroupSnapshot
+{
+public:
+	/* Durable: all that it shows, before return.  Throws: Error. */
+	GroupSnapshot(fur_group_thread *thread, const std::vector<unsigned> &members)
+	    : members_(members), snapshots_(members.size())
+	{
+		check(fur_group_snapshot(thread, members_.data(),
+		        static_cast<unsigned>(members_.size()), snapshots_.data()));
+	}
+	GroupSnapshot(GroupSnapshot &&other) noexcept
+	    : members_(std::exchange(other.members_, {})),
+	      snapshots_(std::exchange(other.snapshots_, {}))
+	{
+	}
+	GroupSnapshot &operator=(GroupSnapshot &&other) noexcept
+	{
+		std::swap(members_, other.members_);
+		std::swap(snapshots_, other.snapshots_);
+		return *this;
+	}
+	~GroupSnapshot()
+	{
+		for (fur_snapshot *s : snapshots_)
+			(void)fur_snapshot_end(s);
+	}
+	/* read(thread, member, body) - as Snapshot::read(), in one member.  `thread` is registered
+	 * with it. */
+	template <class Body>
+	result_t<Body &, fur_reader> read(fur_thread *thread, unsigned member, Body &&body) const
+	{
+		return detail::read_again(
+		        thread, body, nullptr, [&](auto *call, void *run, auto *how) {
+			        return fur_snapshot_run(thread, of(member), call, run, how);
+		        });
+	}
+	/* The member's snapshot; NULL: it has none. */
+	fur_snapshot *of(unsigned member) const
+	{
+		for (size_t k = 0; k < members_.size(); k++)
+			if (members_[k] == member)
+				return snapshots_[k];
+		return nullptr;
+	}
+
+private:
+	std::vector<unsigned> members_;
+	std::vector<fur_snapshot *> snapshots_;
+};
 
 } // namespace fur
 

@@ -244,18 +244,24 @@ struct type_hash<std::variant<T...>> {
 namespace detail
 {
 
+/* Of the names of a struct's members. */
+template <class T>
+uint64_t hash_of_names()
+{
+	std::string names;
+	for (const char *c = T::fur_member_names(); *c; c++)
+		if (*c != ' ')
+			names += *c;
+	return hash_bytes(names.data(), names.size());
+}
 template <class... M>
 struct HashOfMembers<std::tuple<M &...>> {
 	template <class T>
 	static uint64_t of()
 	{
 		(void)check_members<T>();
-		std::string names;
-		for (const char *c = T::fur_member_names(); *c; c++)
-			if (*c != ' ')
-				names += *c;
-		return combine({11, sizeof(T), alignof(T), hash_bytes(names.data(), names.size()),
-		        type_hash<M>::of()...});
+		return combine(
+		        {11, sizeof(T), alignof(T), hash_of_names<T>(), type_hash<M>::of()...});
 	}
 };
 

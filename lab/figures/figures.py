@@ -31,8 +31,10 @@ except ImportError:
 import plan  # first: it lets the modules of bench/common be found
 import ccslt
 import facts
+import oltpim
 import plots
 import pul
+import tide
 from results import (
     Failure,
     Journal,
@@ -95,11 +97,12 @@ def add_selection(parser: Parser) -> None:
     """The options that say which runs to make."""
     parser.add_argument(
         "--paper",
-        choices=("fur", "ccslt", "pul"),
+        choices=("fur", "ccslt", "pul", "pim-tide", "oltpim"),
         default="fur",
         help="ccslt: locks that a host and a coherent device share, on the machine ccix-ndp; pul: "
-        "preload near the memory, on upmem and pul-ndp; both with --quick, --build, --out and "
-        "--plot-only alone, ccslt also with --machine; default: %(default)s",
+        "preload near the memory, on upmem and pul-ndp; pim-tide: transactions on modules, on "
+        "upmem-sdk; oltpim: indexes and versions on modules with processors; all with --quick, "
+        "--build, --out and --plot-only alone, ccslt also with --machine; default: %(default)s",
     )
     parser.add_argument(
         "--figure", type=figure_numbers, metavar="N,...", help="figures; default: all"
@@ -177,6 +180,10 @@ def refuse_others(parser: Parser, options: argparse.Namespace) -> None:
         parser.error(f"--native: the device of --paper {options.paper} is emulated: leave it out")
     if options.paper == "pul" and options.machine:
         parser.error("--machine: --paper pul is about upmem and pul-ndp: leave it out")
+    if options.paper == "pim-tide" and options.machine:
+        parser.error("--machine: --paper pim-tide is about upmem-sdk: leave it out")
+    if options.paper == "oltpim" and options.machine:
+        parser.error("--machine: --paper oltpim has machines of its own: leave it out")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -503,6 +510,16 @@ def run(arguments: list[str]) -> int:
         check_writable(options.out)
         pul.make(options.build, options.out, options.quick, options.plot_only)
         say(f"{options.out}/pul.md")
+        return 0
+    if options.paper == "pim-tide":
+        check_writable(options.out)
+        tide.make(options.build, options.out, options.quick, options.plot_only)
+        say(f"{options.out}/pim-tide.md")
+        return 0
+    if options.paper == "oltpim":
+        check_writable(options.out)
+        oltpim.make(options.build, options.out, options.quick, options.plot_only)
+        say(f"{options.out}/oltpim.md")
         return 0
     explanations = facts.read_explanations()
     check_writable(options.out)

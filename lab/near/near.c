@@ -169,6 +169,15 @@ void near_count(struct near_rank *rank, struct near_counters *counters)
 	rank->near->backend->count(rank->near->machine, rank->number, counters);
 }
 
+bool near_count_channel(struct near *near, unsigned channel, struct near_channel *counters)
+{
+	*counters = (struct near_channel){0};
+	if (channel >= near->shape.channels)
+		return false;
+	near->backend->count_channel(near->machine, channel, counters);
+	return true;
+}
+
 void near_close(struct near *near)
 {
 	if (!near)

@@ -46,6 +46,15 @@ extern const struct near_backend near_threads;  /* machines: "exclusive", "coher
 extern const struct near_backend near_emulated; /* machines: see emulator/machines; or a path.
                                                  * "NAME:MEMORY" chooses one of its memories */
 
+/* The time of a host that is simulated too (emulated/near_host.h).  A call then takes the time of
+ * the thread that makes it; without a clock, each rank has a host of its own, whose time only the
+ * rank's calls take. */
+struct near_clock {
+	uint64_t (*enter)(void);                      /* the caller's time, in picoseconds */
+	void (*until)(uint64_t ps);                   /* the caller is busy until then */
+	void (*unseen)(void (*f)(void *), void *arg); /* f(arg) takes no time */
+};
+
 /* A value of 0 stands for the machine's own. */
 struct near_options {
 	const struct near_backend *backend; /* NULL: near_threads */
@@ -54,6 +63,7 @@ struct near_options {
 	uint64_t memory_bytes;              /* at most the machine's own */
 	unsigned host_threads;      /* of this process, to run elements; no result depends on it */
 	uint64_t most_instructions; /* a tasklet that runs more is faulty; emulated only */
+	const struct near_clock *clock; /* NULL: the ranks' own; emulated only */
 };
 
 struct near_shape {
@@ -63,6 +73,7 @@ struct near_shape {
 	uint32_t scratch_bytes;
 	uint32_t transfer_align, transfer_most; /* of addresses and sizes; bytes of a transfer */
 	uint32_t locks;                         /* bits for near_acquire() */
+	unsigned channels; /* of memory, to the host; rank k is on channel k % channels.  0: none */
 	double mhz;
 };
 
@@ -112,9 +123,17 @@ struct near_counters {
 	uint64_t kernel_ps;                    /* the same, as time */
 	uint64_t pushed_bytes, pulled_bytes;
 	uint64_t push_ps, pull_ps, switch_ps, poll_ps; /* the host's time for calls */
-	uint64_t host_ps;                              /* the virtual time of the rank's host */
-	uint32_t program_instructions;                 /* of the loaded kernel */
-	uint32_t static_bytes;                         /* of the scratchpad, without stacks */
+	uint64_t channel_ps; /* of that, waits for other ranks' copies on the rank's channel */
+	uint64_t host_ps;    /* the virtual time of the rank's host */
+	uint32_t program_instructions; /* of the loaded kernel */
+	uint32_t static_bytes;         /* of the scratchpad, without stacks */
+};
+
+/* What a memory channel has carried since near_open(). */
+struct near_channel {
+	uint64_t written_bytes, read_bytes; /* pushed and pulled */
+	uint64_t control_bytes;             /* launches, polls, and handing memory over */
+	uint64_t busy_ps;                   /* carrying them */
 };
 
 /* near_open - make a machine.
@@ -153,6 +172,10 @@ int near_pull(struct near_rank *rank, enum near_space space, uint64_t offset, vo
 
 /* near_count - read the counters.  Of a rank that runs they are those of before the launch. */
 void near_count(struct near_rank *rank, struct near_counters *counters);
+
+/* near_count_channel - read the counters of a memory channel.  False, and all 0, if the machine has
+ * no such channel. */
+bool near_count_channel(struct near *near, unsigned channel, struct near_channel *counters);
 
 /* near_close - wait for kernels that run, and free everything.  NULL is allowed. */
 void near_close(struct near *near);

@@ -23,8 +23,9 @@ namespace bench
 class NearMachine
 {
 public:
+	/* `most_instructions`: of near_options; 0: any number */
 	NearMachine(const std::string &machine, unsigned elements, unsigned host_threads,
-	        const near_kernel *kernel)
+	        const near_kernel *kernel, uint64_t most_instructions = 0)
 	{
 		near_options o = {};
 		const bool native = machine.rfind("threads", 0) == 0;
@@ -36,6 +37,7 @@ public:
 		o.ranks = 1;
 		o.elements = elements;
 		o.host_threads = host_threads;
+		o.most_instructions = most_instructions;
 		near *opened = nullptr;
 		check(near_open(&o, &shape_, &opened));
 		near_.reset(opened);

@@ -76,7 +76,7 @@ static void write_back(struct durability *d, uint64_t durts)
 }
 
 /* INV-GU9: a late update above a part that is not settled could be lost with it, if another heap's
- * part is (plant: group-flush-passes).  Acquire, as nondurable_has(): if the part has left, we see
+ * part is (model: FLUSHPAST).  Acquire, as nondurable_has(): if the part has left, we see
  * `failed` if it was for that. */
 static bool part_unsettled(const struct durability *d, uint64_t durts)
 {

@@ -91,3 +91,26 @@ bool nondurable_any_has(const struct durability *d, uint64_t durts)
 			return true;
 	return false;
 }
+
+void nondurable_tell_parts(struct durability *d)
+{
+	/* Acquire: before the scan.  A part that is announced later draws a later durTS. */
+	uint64_t below = ring_next_acquire(d), told;
+	arch_fence_light();
+	for (uint64_t i = 0; i < arch_load(&d->limit); i++) {
+		const struct nondurable_entry *u = &d->nondurable[i];
+		const uint64_t id = arch_load_acquire(&u->id), durts = arch_load_acquire(&u->durts);
+		if (!id)
+			continue;
+		/* One that has not drawn yet may draw any from our look at the clock on; but it may
+		 * have drawn before, and not published that: then nothing is told of what lies
+		 * above the newest that this thread knows. */
+		if (!durts)
+			return;
+		if (durts < below)
+			below = durts;
+	}
+	do
+		told = arch_load(&d->control->parts_below);
+	while (told < below && !arch_cas(&d->control->parts_below, told, below));
+}

@@ -152,4 +152,8 @@ static inline bool nondurable_has(const struct durability *d, uint32_t thread, u
 /* The same for any thread. */
 bool nondurable_any_has(const struct durability *d, uint64_t durts);
 
+/* nondurable_tell_parts - tell another process that replays which parts of updates over several
+ * heaps are settled: it cannot see nondurable[] (INV-GU9). */
+void nondurable_tell_parts(struct durability *d);
+
 #endif /* FUR_NONDURABLE_H */

@@ -24,35 +24,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EACH_PART(p, parts, n) (const struct commit_part *p = (parts); p < (parts) + (n); p++)
-
-void parts_reserve(struct durability *d, uint32_t thread, unsigned n)
-{
-	d->redo[thread].reserved = n ? media_parts_bytes(n) : 0;
-}
-
-void parts_tell_settled(struct durability *d)
-{
-	/* Acquire: before the scan.  A part that is announced later draws a later durTS. */
-	uint64_t below = ring_next_acquire(d), told;
-	arch_fence_light();
-	for (uint64_t i = 0; i < arch_load(&d->limit); i++) {
-		const struct nondurable_entry *u = &d->nondurable[i];
-		const uint64_t id = arch_load_acquire(&u->id), durts = arch_load_acquire(&u->durts);
-		if (!id)
-			continue;
-		/* One that has not drawn yet may draw any from our look at the clock on; but it may
-		 * have drawn before, and not published that: then nothing is told of what lies
-		 * above the newest that this thread knows. */
-		if (!durts)
-			return;
-		if (durts < below)
-			below = durts;
-	}
-	do
-		told = arch_load(&d->control->parts_below);
-	while (told < below && !arch_cas(&d->control->parts_below, told, below));
-}
+#define FOR_EACH_PART(p, parts, n)                                                                 \
+	for (const struct commit_part *p = (parts); p < (parts) + (n); p++)
 
 /* Append the names to the open record.  This entry may wrap around the end of the log. */
 static void put_names(struct redo_log *log, struct durability *d, const struct media_parts *names)
@@ -72,42 +45,54 @@ static void put_names(struct redo_log *log, struct durability *d, const struct m
 static void name_parts(const struct commit_part *parts, unsigned n, uint64_t id)
 {
 	struct media_parts names = {.id = id, .n = 0};
-	for
-		EACH_PART(p, parts, n)
-	if (p->writes)
-		names.part[names.n++] =
-		        (struct media_part){.durts = p->c->durts, .member = p->member};
-	for
-		EACH_PART(p, parts, n)
-		{
-			p->c->part = p->writes && names.n > 1;
-			if (!p->c->part)
-				continue;
-			put_names(&p->d->redo[p->c->me], p->d, &names);
-			names.mine++;
-		}
+	FOR_EACH_PART(p, parts, n)
+		if (p->writes)
+			names.part[names.n++] =
+			        (struct media_part){.durts = p->c->durts, .member = p->member};
+	FOR_EACH_PART(p, parts, n) {
+		/* It waits, so it is never late, not even with a single part (decide_if_late). */
+		p->c->after_all = p->writes;
+		p->c->part = p->writes && names.n > 1;
+		if (!p->c->part)
+			continue;
+		put_names(&p->d->redo[p->c->me], p->d, &names);
+		names.mine++;
+	}
 }
 
 /* ------------------------------------------------------------------- the steps */
+
+/* What it may have read from is below this.  Late updates that had left nondurable[] before the
+ * draw: those alone (model: BOUNDLATE).  Others were members of D then, and may have become late
+ * since. */
+static uint64_t read_below(const struct commit_part *p)
+{
+	const struct dset *set = &p->c->dset;
+	uint64_t below = p->late_below, read = 0;
+	if (set->by_version)
+		read = set->n ? set->newest + 1 : 0;
+	for (uint32_t k = 0; k < set->n && !set->by_version; k++)
+		if (set->members[k].durts >= read)
+			read = set->members[k].durts + 1;
+	return read > below ? read : below;
+}
 
 /* INV-GU7 (plant: group-read-unsettled). */
 static int await_reads(const struct commit_part *parts, unsigned n)
 {
 	int error = 0;
-	for
-		EACH_PART(p, parts, n)
-		{
-			if (p->writes || error)
-				continue;
-			dset_wait(p->d, p->c);
-			/* Late updates from which it has read (INV-AS2): those alone that were late before
-		 * the draw (model: BOUNDLATE). */
-			if (p->late_below > async_durable(p->d))
-				error = async_wait(p->d, p->late_below);
-			/* The waits' last loads are acquire, so this one comes after them. */
-			if (!error)
-				error = durability_check_read(p->d);
-		}
+	FOR_EACH_PART(p, parts, n) {
+		if (p->writes || error)
+			continue;
+		const uint64_t below = read_below(p);
+		dset_wait(p->d, p->c);
+		/* INV-AS2.  A member of D that has left late has raised `newest` before. */
+		if (below > async_durable(p->d) && async_pending(p->d))
+			error = async_wait(p->d, below);
+		/* The waits' last loads are acquire, so this one comes after them. */
+		if (!error)
+			error = durability_check_read(p->d);
+	}
 	return error;
 }
 
@@ -115,17 +100,15 @@ static int write_all(const struct commit_part *parts, unsigned n)
 {
 	struct media_marker marker;
 	int error = 0;
-	for
-		EACH_PART(p, parts, n)
-		{
-			if (!p->writes || error)
-				continue;
-			commit_begin(p->d, p->c, &marker);
-			error = ring_wait(p->d, p->c->durts);
-			FUR_POINT(marker__write);
-			if (!error)
-				error = commit_write(p->d, p->c, &marker);
-		}
+	FOR_EACH_PART(p, parts, n) {
+		if (!p->writes || error)
+			continue;
+		commit_begin(p->d, p->c, &marker);
+		error = ring_wait(p->d, p->c->durts);
+		FUR_POINT(marker__write);
+		if (!error)
+			error = commit_write(p->d, p->c, &marker);
+	}
 	return error;
 }
 
@@ -133,38 +116,37 @@ static int write_all(const struct commit_part *parts, unsigned n)
 static int flush_all(const struct commit_part *parts, unsigned n)
 {
 	int error = 0;
-	for
-		EACH_PART(p, parts, n)
-	if (p->writes)
-		commit_flush_begin(p->d, p->c);
-	for
-		EACH_PART(p, parts, n)
-	if (p->writes && !error)
-		error = commit_flush_end(p->d, p->c);
+	FOR_EACH_PART(p, parts, n)
+		if (p->writes)
+			commit_flush_begin(p->d, p->c);
+	FOR_EACH_PART(p, parts, n)
+		if (p->writes && !error)
+			error = commit_flush_end(p->d, p->c);
 	FUR_POINT(parts__durable);
 	return error;
 }
 
-/* INV-GU6 (plant: group-leaves-each). */
+/* INV-GU6 (plant: group-leaves-first). */
 static int settle_all(const struct commit_part *parts, unsigned n)
 {
 	int error = 0;
-	for
-		EACH_PART(p, parts, n)
-		{
-			if (!p->writes || error)
-				continue;
-			commit_wait_for_unseen(p->d, &p->c->dset);
-			dset_wait(p->d, p->c);
-			/* Members of D may have left late, also after we had looked for late updates
+	FOR_EACH_PART(p, parts, n) {
+		if (!p->writes || error)
+			continue;
+		commit_wait_for_unseen(p->d, &p->c->dset);
+		dset_wait(p->d, p->c);
+		/* Members of D may have left late, also after we had looked for late updates
 		 * (INV-AS2).  All below our own is durable then. */
-			if (p->c->after_all || (p->c->dset.n && async_pending(p->d)))
-				error = async_wait(p->d, p->c->durts);
-			if (!error && arch_load(&p->d->failed))
-				error = durability_say_failed(p->d,
-				        "an update that this one has read from could not be "
-				        "made durable");
-		}
+		if (p->c->after_all || (p->c->dset.n && async_pending(p->d)))
+			error = async_wait(p->d, p->c->durts);
+		/* A replay takes a single part that depends on all below for a late update
+		 * (INV-AS5), so `newest` must have it: the next flush passes it. */
+		if (p->c->after_all && !p->c->part)
+			async_note(p->d, p->c->durts);
+		if (!error && arch_load(&p->d->failed))
+			error = durability_say_failed(p->d,
+			        "an update that this one has read from could not be made durable");
+	}
 	return error;
 }
 
@@ -172,23 +154,20 @@ static int settle_all(const struct commit_part *parts, unsigned n)
  * return (INV-D5), and the update never settles. */
 static void fail_all(const struct commit_part *parts, unsigned n, int error)
 {
-	for
-		EACH_PART(p, parts, n)
-	if (p->writes && !arch_load(&p->d->failed))
-		durability_fail(p->d, error);
+	FOR_EACH_PART(p, parts, n)
+		if (p->writes && !arch_load(&p->d->failed))
+			durability_fail(p->d, error);
 }
 
 static void leave_all(const struct commit_part *parts, unsigned n)
 {
-	for
-		EACH_PART(p, parts, n)
-		{
-			if (!p->writes)
-				continue;
-			if (unlikely(p->d->redo[p->c->me].frees_a_run))
-				durability_note_run_freed(p->d, p->c->durts);
-			nondurable_leave(p->d, p->c);
-		}
+	FOR_EACH_PART(p, parts, n) {
+		if (!p->writes)
+			continue;
+		if (unlikely(p->d->redo[p->c->me].frees_a_run))
+			durability_note_run_freed(p->d, p->c->durts);
+		nondurable_leave(p->d, p->c);
+	}
 }
 
 int parts_persist(const struct commit_part *parts, unsigned n, uint64_t id)
@@ -205,15 +184,13 @@ int parts_persist(const struct commit_part *parts, unsigned n, uint64_t id)
 	if (error)
 		fail_all(parts, n, error);
 	leave_all(parts, n);
-	for
-		EACH_PART(p, parts, n)
-		{
-			if (!p->writes)
-				continue;
-			if (!error && p->d->control->replayer_pid)
-				parts_tell_settled(p->d);
-			(void)commit_await_over(p->d, p->c, error);
-			p->c->part = false;
-		}
+	FOR_EACH_PART(p, parts, n) {
+		if (!p->writes)
+			continue;
+		if (!error && p->d->control->replayer_pid)
+			nondurable_tell_parts(p->d);
+		(void)commit_await_over(p->d, p->c, error);
+		p->c->part = p->c->after_all = false;
+	}
 	return error;
 }

@@ -24,14 +24,6 @@ struct commit_part {
 	uint64_t late_below; /* if so: as async.newest was before the draw */
 };
 
-/* parts_reserve - of the log's room, leave what the names of `n` parts take.  Before the record
- * begins; 0 parts: nothing. */
-void parts_reserve(struct durability *d, uint32_t thread, unsigned n);
-
-/* parts_tell_settled - tell another process that replays which parts are settled: it cannot see
- * nondurable[] (INV-GU9). */
-void parts_tell_settled(struct durability *d);
-
 /* parts_persist - make an update durable whose parts are visible, in all heaps or, after a failure,
  * in none; and wait for all that it has read from.  It has drawn its durTSs.  `id`: of the update,
  * unique in the group.  It leaves nondurable[] of all heaps.

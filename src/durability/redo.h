@@ -30,7 +30,7 @@ struct redo_log {
 	uint64_t durts;        /* of the newest committed record */
 	bool late;             /* that one: it may be lost (INV-AS6) */
 	uint64_t write_most;   /* limit of write_at: tail + room when last read */
-	/* Of the log's room, what the open update may not use for its entries: redo_put_parts() */
+	/* Of the log's room, what the open update may not use for its entries: redo_reserve() */
 	uint64_t reserved;
 	/* Position of the newest undo record of the open update, or UNDO_NONE. */
 	uint64_t undo_last;
@@ -60,6 +60,13 @@ void redo_fini(struct redo_log *log, const struct durability *d);
 
 /* Begin the record of an update.  Outside hardware transactions. */
 void redo_begin(struct redo_log *log, const struct durability *d, enum redo_kind kind);
+
+/* redo_reserve - of the log's room, leave what the names of `n` parts take (parts.h).  Before the
+ * record begins; 0 parts: nothing. */
+static inline void redo_reserve(struct redo_log *log, unsigned n)
+{
+	log->reserved = n ? media_parts_bytes(n) : 0;
+}
 
 /* Prefetch the lines of the next record.  They were last used a lap ago, so they are in no cache.
  * Without the prefetch, the next update's first locked instruction would wait for each of its

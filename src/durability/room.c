@@ -2,7 +2,7 @@
  *
  * room.c - make room in ring and logs: replay, or wait for the process that replays.
  */
-#include "durability/parts.h"
+#include "durability/nondurable.h"
 #include "durability/ship.h"
 
 /* Does a fur-replayer serve the heap?  If its lock cannot be read, this process replays: that is
@@ -26,7 +26,7 @@ static bool other_process_replays(struct durability *d, int *error)
 {
 	bool moved = false;
 	if (media_is_member(d->super))
-		parts_tell_settled(d);
+		nondurable_tell_parts(d);
 	/* Ordered: `awaited` before our try to flush.  If another thread flushes just now, it looks
 	 * at `awaited` after it has unlocked the mutex, and calls the other process again.  Without
 	 * the order we would sleep until the limit of control_wait_for_replayer(). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * steps.h - the steps by which an update becomes durable (commit.c), which parts.c takes in several
- * heaps at the same time.  Nobody else includes this.
+ * steps.h - the steps by which an update becomes durable (steps.c): commit.c takes them in one
+ * heap, parts.c in several at the same time.  No other file includes this.
  */
 #ifndef FUR_DURABILITY_STEPS_H
 #define FUR_DURABILITY_STEPS_H
@@ -19,6 +19,10 @@ FUR_MUST_USE int commit_write(struct durability *d, struct commit *c, struct med
  * thread may begin the flush of another heap. */
 void commit_flush_begin(struct durability *d, struct commit *c);
 FUR_MUST_USE int commit_flush_end(struct durability *d, struct commit *c);
+
+/* Put the abort marker into the update's slot, and make it durable.   Errors: FUR_EIO. */
+FUR_MUST_USE int commit_flush_abort(
+        struct durability *d, struct commit *c, struct media_marker *marker);
 
 /* INV-D9, before the update leaves nondurable[]. */
 void commit_wait_for_unseen(const struct durability *d, const struct dset *set);

@@ -25,9 +25,8 @@ int heap_may_join(const struct heap_file *file)
 	if (ship.role != MEDIA_NO_ROLE)
 		return fur_fail(FUR_EINVAL,
 		        "the heap is a %s, and heaps of a group cannot be shipped: take its role "
-		        "away first, with %s --detach",
-		        ship.role == MEDIA_PRIMARY ? "primary" : "standby",
-		        ship.role == MEDIA_PRIMARY ? "fur-ship" : "fur-standby");
+		        "away first, with fur-ship --detach",
+		        ship.role == MEDIA_PRIMARY ? "primary" : "standby");
 	if (!media_may_join(s))
 		return fur_fail(FUR_EINVAL,
 		        "the ring of %llu slots is too long for a member of a group: make it "

@@ -2,7 +2,7 @@
  *
  * serve.c - see serve.h.
  *
- * Way 17, fur-ship serves a heap:
+ * Way 19, fur-ship serves a heap:
  *
  *     service_run()           looks who works on the heap, again and again
  *       try_log()             connects to the log; in a heap at rest

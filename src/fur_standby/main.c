@@ -2,7 +2,7 @@
  *
  * main.c - fur-standby: keep a standby up to date, and let it take over.
  *
- * Way 20, fur-standby keeps a heap:
+ * Way 22, fur-standby keeps a heap:
  *
  *     main()
  *       role_prepare()          a primary that was replaced becomes a standby

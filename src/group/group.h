@@ -116,8 +116,10 @@ FUR_MUST_USE int group_check_thread(const fur_group_thread *t, const char *funct
 FUR_MUST_USE int group_touch(
         struct fur_group_thread *t, unsigned member, struct fur_thread **thread);
 
-/* If the thread has an update over several members open, roll it back: the thread ends. */
-void group_roll_back(struct fur_group_thread *t);
+static inline bool group_update_is_open(const struct fur_group_update *u)
+{
+	return u->together.n && u->together.parts[0].thread->together == &u->together;
+}
 
 /* ------------------------------------------------------------------ run.c */
 
@@ -192,7 +194,8 @@ static inline void group_gate_leave(struct fur_group_thread *t)
 	arch_store_release(&t->inside, 0);
 }
 
-/* The caller holds `changing`.  Errors: FUR_ESYS: the system refuses the fence; the gate is open. */
+/* The caller holds `changing`.
+ * Errors:  FUR_ESYS: the system refuses the fence; the gate is open. */
 FUR_MUST_USE int group_gate_shut(struct fur_group *g);
 void group_gate_open(struct fur_group *g);
 

@@ -6,6 +6,7 @@
 #include "base/struct.h"
 #include "group/group.h"
 #include "update/together.h"
+#include "update/update.h"
 
 #include <string.h>
 
@@ -55,30 +56,38 @@ static int take_members(struct together *g, fur_group_thread *thread, const unsi
 	return error;
 }
 
-/* The checks of both functions.  Nothing of `g` changes before they are passed: an update may be
+/* The checks of all functions.  Nothing of `g` changes before they are passed: an update may be
  * open there. */
-static int begin(struct together *g, fur_group_thread *thread, const unsigned *members, unsigned n,
-        bool has_body, const struct fur_run *given, struct fur_run *how, const char *function)
+static int check(const fur_group_thread *thread, const unsigned *members, unsigned n,
+        const void *needed, const char *name, const char *function)
 {
-	int error = group_check_thread(thread, function);
-	if (!error)
-		error = fur_run_take(given, how);
+	const int error = group_check_thread(thread, function);
 	if (error)
 		return error;
-	if (!members || !has_body || n == 0 || n > FUR_GROUP_MOST_PARTS)
+	if (!members || !needed || n == 0 || n > FUR_GROUP_MOST_PARTS)
 		return fur_fail(FUR_EINVAL,
-		        "%s: members and body must not be NULL, and a transaction is over 1 to %d "
+		        "%s: members and %s must not be NULL, and a transaction is over 1 to %d "
 		        "members",
-		        function, FUR_GROUP_MOST_PARTS);
-	if (how->ticket)
-		return fur_fail(FUR_EINVAL,
-		        "%s: a transaction over several members gives no ticket: it waits",
-		        function);
+		        function, name, FUR_GROUP_MOST_PARTS);
 	if (this_thread()->open)
 		return fur_fail(FUR_ENESTED,
 		        "%s was called while this thread has a transaction open: end that first",
 		        function);
-	return take_members(g, thread, members, n, function);
+	return 0;
+}
+
+/* Of a function that runs a body. */
+static int begin(struct together *g, fur_group_thread *thread, const unsigned *members, unsigned n,
+        const void *body, const struct fur_run *given, struct fur_run *how, const char *function)
+{
+	int error = check(thread, members, n, body, "body", function);
+	if (!error)
+		error = fur_run_take(given, how);
+	if (!error && how->ticket)
+		error = fur_fail(FUR_EINVAL,
+		        "%s: a transaction over several members gives no ticket: it waits",
+		        function);
+	return error ? error : take_members(g, thread, members, n, function);
 }
 
 static struct fur_thread *find(const struct together *g, unsigned member)
@@ -105,8 +114,8 @@ static int run_update(fur_group_thread *thread, const unsigned *members, unsigne
 	/* Not on the stack: a thread may end inside the body. */
 	struct fur_group_update *u = thread ? &thread->update : NULL;
 	struct fur_run how = {0};
-	const int error = begin(u ? &u->together : NULL, thread, members, n, body != NULL, given,
-	        &how, "fur_group_run");
+	const int error = begin(u ? &u->together : NULL, thread, members, n,
+	        (const void *)(uintptr_t)body, given, &how, "fur_group_run");
 	if (error || !u)
 		return error;
 	u->together.gate = pass_gate;
@@ -131,17 +140,6 @@ int group_run_serial(fur_group_thread *t, const unsigned *members, unsigned n,
 	return run_update(t, members, n, body, arg, NULL, visible);
 }
 
-static bool is_open(const struct fur_group_update *u)
-{
-	return u->together.n && u->together.parts[0].thread->together == &u->together;
-}
-
-void group_roll_back(struct fur_group_thread *t)
-{
-	if (is_open(&t->update))
-		(void)together_roll_back(&t->update.together);
-}
-
 FUR_API fur_update *fur_group_on(fur_group_update *update, unsigned member)
 {
 	struct fur_thread *t = update ? find(&update->together, member) : NULL;
@@ -150,7 +148,7 @@ FUR_API fur_update *fur_group_on(fur_group_update *update, unsigned member)
 
 FUR_API int fur_group_abort(fur_group_update *u)
 {
-	if (!u || u->thread->owner != this_thread() || !is_open(u))
+	if (!u || u->thread->owner != this_thread() || !group_update_is_open(u))
 		return fur_fail(FUR_ENOTX, "fur_group_abort: no update is open: call it in the "
 		                           "body of fur_group_run()");
 	const int error = group_check_fork(u->thread->group);
@@ -174,8 +172,8 @@ FUR_API int fur_group_read_run(fur_group_thread *thread, const unsigned *members
 {
 	struct fur_group_reader r;
 	struct fur_run how = {0};
-	const int error = begin(
-	        &r.together, thread, members, n, body != NULL, given, &how, "fur_group_read_run");
+	const int error = begin(&r.together, thread, members, n, (const void *)(uintptr_t)body,
+	        given, &how, "fur_group_read_run");
 	if (error)
 		return error;
 	r.body = body;
@@ -187,4 +185,30 @@ FUR_API fur_reader *fur_group_reads(fur_group_reader *reader, unsigned member)
 {
 	struct fur_thread *t = reader ? find(&reader->together, member) : NULL;
 	return t ? &t->reader : NULL;
+}
+
+/* ----------------------------------------------------------------- snapshots */
+
+FUR_API int fur_group_snapshot(
+        fur_group_thread *thread, const unsigned *members, unsigned n, fur_snapshot **snapshots)
+{
+	static const char function[] = "fur_group_snapshot";
+	struct together g;
+	struct engine *engines[TOGETHER_MOST];
+	fur_snapshot *taken[TOGETHER_MOST];
+	int error = check(thread, members, n, snapshots, "snapshots", function);
+	for (unsigned k = 0; snapshots && n <= FUR_GROUP_MOST_PARTS && k < n; k++)
+		snapshots[k] = NULL;
+	if (!error)
+		error = take_members(&g, thread, members, n, function);
+	if (error)
+		return error;
+	for (unsigned k = 0; k < n; k++)
+		engines[k] = g.parts[k].thread->engine;
+	error = snapshots_begin(engines, n, taken);
+	for (unsigned k = 0; k < n && !error; k++)
+		for (unsigned m = 0; m < n; m++)
+			if (g.parts[m].member == members[k])
+				snapshots[k] = taken[m];
+	return error;
 }

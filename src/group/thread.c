@@ -77,10 +77,12 @@ FUR_API int fur_group_unregister(fur_group_thread *t)
 
 void group_thread_ended(void *thread)
 {
+	struct fur_group_thread *t = thread;
 	if (!groups_forget_thread(thread))
 		return;
 	/* The destructors of its registrations with members may come before this, or after. */
-	group_roll_back(thread);
+	if (group_update_is_open(&t->update))
+		(void)together_roll_back(&t->update.together);
 	free(thread);
 }
 

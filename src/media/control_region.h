@@ -108,7 +108,7 @@ struct control {
 	uint8_t gap[3712 - 512] ARCH_PADDED;
 	/* In a member of a group: the parts of updates over several heaps that lie below this durTS
 	 * are settled in all heaps, so that another process may replay them (INV-GU9).  Zero in a
-	 * file of an older library.  Owners: durability/control.c resets it, stm raises it. */
+	 * file of an older library.  Owners: durability/control.c, durability/nondurable.c. */
 	uint64_t parts_below ARCH_PADDED;
 	struct control_ship ship ARCH_PADDED;
 	struct control_preload preload __attribute__((aligned(64))); /* Owner: replay/preload.c. */

@@ -2,7 +2,7 @@
  *
  * recover.c - see recover.h.
  *
- * Way 16, a heap that is shipped is recovered:
+ * Way 18, a heap that is shipped is recovered:
  *
  *     ship_recover()                 takes the right to replay
  *       shipper_become_writer()      learns where the stream ends; or that another node writes it

@@ -2,7 +2,7 @@
  *
  * rejoin.c - see rejoin.h.
  *
- * Way 18, a fenced primary becomes a standby:
+ * Way 20, a fenced primary becomes a standby:
  *
  *     ship_rejoin()                 takes the right to replay
  *       find_end()                  reads the stream: where another node has replaced this one

@@ -2,7 +2,7 @@
  *
  * shipper.c - see shipper.h.
  *
- * Way 15, updates are shipped:
+ * Way 17, updates are shipped:
  *
  *     shipper_run()                 ships until it is stopped
  *       shipper_become_writer()     reads the stream, claims a term, and reads up to the claim

@@ -3,7 +3,7 @@
  * standby.c - fur_follow(): a thread of libfur that follows the log of a standby's primary, and
  * promotes the standby (fur_ship.h).
  *
- * Way 19, a thread follows:
+ * Way 21, a thread follows:
  *
  *     follower_main()       until it is stopped, or fails for good, or has promoted the heap
  *       serve()             one connection to the log

@@ -277,22 +277,48 @@ static uint64_t close_snapshot(struct fur_snapshot *s)
 	return images;
 }
 
-int images_open(struct engine *e, struct fur_snapshot **s)
+/* Take the turns of all heaps, so that no update publishes in one of them, and the memory of
+ * earlier snapshots is given back in each.  Each is closed to updates before the next turn is taken
+ * (INV-GU3). */
+static void take_turns_still(struct engine *const *engines, unsigned n)
 {
 	struct arch_backoff backoff = {0};
-	/* INV-SN2 (plant: snapshot-not-alone; model: BEGINBESIDE) */
-	turn_take_still(e);
-	while (gives_back(e)) {
-		turn_give_still(e);
+	for (;;) {
+		bool free = true;
+		for (unsigned k = 0; k < n; k++) {
+			turn_take_still(engines[k]);
+			free = free && !gives_back(engines[k]);
+		}
+		if (likely(free))
+			return;
+		for (unsigned k = 0; k < n; k++)
+			turn_give_still(engines[k]);
 		arch_backoff(&backoff);
-		turn_take_still(e);
 	}
-	int error = make_images(e, e->snapshot_bytes);
+}
+
+static int open_one(struct engine *e, struct fur_snapshot **s)
+{
+	const int error = make_images(e, e->snapshot_bytes);
 	*s = error ? NULL : open_snapshot(e);
-	turn_give_still(e);
-	if (!error && !*s)
-		error = fur_fail(FUR_EBUSY, "%d snapshots of this heap are open: end one first",
-		        SNAPSHOTS_MOST);
+	return error || *s
+	               ? error
+	               : fur_fail(FUR_EBUSY, "%d snapshots of this heap are open: end one first",
+	                         SNAPSHOTS_MOST);
+}
+
+int images_open(struct engine *const *engines, unsigned n, struct fur_snapshot **s)
+{
+	unsigned opened = 0;
+	int error = 0;
+	/* INV-SN2 (plant: snapshot-not-alone; model: BEGINBESIDE) */
+	take_turns_still(engines, n);
+	for (; opened < n && !error; opened += !error)
+		error = open_one(engines[opened], &s[opened]);
+	for (unsigned k = 0; k < n; k++)
+		turn_give_still(engines[k]);
+	while (error && opened)
+		images_close(s[--opened]);
 	return error;
 }
 

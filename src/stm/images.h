@@ -57,10 +57,11 @@ struct images;
 
 void images_free(struct engine *e);
 
-/* images_open - a snapshot of this instant (INV-SN2), which need not be durable yet.  The thread
- * has no transaction open.
- * Errors: FUR_EBUSY: too many are open; FUR_ENOMEM. */
-FUR_MUST_USE int images_open(struct engine *e, struct fur_snapshot **s);
+/* images_open - a snapshot of each heap, s[0] to s[n - 1], all of this one instant (INV-SN2), which
+ * need not be durable yet.  The engines of several heaps are in the order of their members.  The
+ * thread has no transaction open.
+ * Errors: FUR_EBUSY: too many are open; FUR_ENOMEM.  None is open then. */
+FUR_MUST_USE int images_open(struct engine *const *engines, unsigned n, struct fur_snapshot **s);
 /* Every update that the snapshot shows is settled, or late. */
 void images_settled(struct engine *e, const struct fur_snapshot *s);
 /* End it, and give back the images that no other needs.  By any thread that has no transaction open

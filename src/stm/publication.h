@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * publication.h - the steps of a publication in one heap (publish.c), which together.c takes in
- * several.  Nobody else includes this.
+ * several.  No other file includes this.
  */
 #ifndef FUR_PUBLICATION_H
 #define FUR_PUBLICATION_H

@@ -21,6 +21,7 @@
  *             stamps_hold()      holds the stamps of the lines
  *             is_current()       looks whether what the body has loaded is as it was
  *             announce()         announces the update, draws the durTS
+ *               publication_announce()  collects D, enters nondurable[]
  *             publication_store()  stores
  *             stamps_free()      frees the stamps, with the durTS as their version
  *           updates_let_in(), readers_let_in()

@@ -195,8 +195,8 @@ static bool are_same(struct fur_thread *t, uint64_t snapshot, uint64_t *newest)
 	return same;
 }
 
-/* The steps of an extension: look at the clock, compare, look whether the comparison holds, move the
- * snapshot. */
+/* The steps of an extension: look at the clock, compare, look whether the comparison holds, move
+ * the snapshot. */
 struct extension {
 	uint64_t sweep, next, newest;
 };

@@ -16,28 +16,23 @@ void turns_take(struct together *g)
 	/* INV-GU3: close each before the next is taken.  Who took all turns first would wait for
 	 * those that publish in one heap, of which one may wait for the turn of another (model:
 	 * TURNSFIRST). */
-	for
-		EACH_PART(p, g)
-	turn_take_alone(p->thread->engine);
+	FOR_EACH_PART(p, g)
+		turn_take_alone(p->thread->engine);
 }
 
-/* Enter active[] of all heaps, or of none: NULL; or the part in whose heap all are out.  A body that
- * waited there would let hardware updates of the other heaps wait with it. */
+/* Enter active[] of all heaps, or of none: NULL; or the part in whose heap all are out.  A body
+ * that waited there would let hardware updates of the other heaps wait with it. */
 static const struct together_part *enter_unless_out(struct together *g)
 {
-	for
-		EACH_PART(p, g)
-	active_enter_software(active_of(p->thread), p->thread);
-	for
-		EACH_PART(p, g)
-		{
-			if (likely(shut_now(p->thread->engine) != ALL_OUT)) /* INV-SW5 */
-				continue;
-		for
-			EACH_PART(q, g)
-		active_leave(active_of(q->thread));
+	FOR_EACH_PART(p, g)
+		active_enter_software(active_of(p->thread), p->thread);
+	FOR_EACH_PART(p, g) {
+		if (likely(shut_now(p->thread->engine) != ALL_OUT)) /* INV-SW5 */
+			continue;
+		FOR_EACH_PART(q, g)
+			active_leave(active_of(q->thread));
 		return p;
-		}
+	}
 	return NULL;
 }
 
@@ -52,21 +47,18 @@ void bodies_enter(struct together *g)
 		 * next: it must not wait for us. */
 		active_clear_wait(active_of(t));
 	}
-	for
-		EACH_PART(p, g)
-	p->thread->software.sweep = sweep_await(p->thread->engine);
+	FOR_EACH_PART(p, g)
+		p->thread->software.sweep = sweep_await(p->thread->engine);
 }
 
 void bodies_begin(struct together *g)
 {
 	/* INV-GU2: snapshots of all before the first load (model: SNAPLATE). */
-	for
-		EACH_PART(p, g)
-	body_prepare(p->thread);
+	FOR_EACH_PART(p, g)
+		body_prepare(p->thread);
 	bodies_enter(g);
-	for
-		EACH_PART(p, g)
-	body_entered(p->thread, g->serial ? TX_SERIAL : TX_CONCURRENT);
+	FOR_EACH_PART(p, g)
+		body_entered(p->thread, g->serial ? TX_SERIAL : TX_CONCURRENT);
 }
 
 /* ------------------------------------------------------------ enter and leave */
@@ -94,10 +86,13 @@ static void enter(struct together_part *p)
 }
 
 /* Leave the heaps before this part that it has entered; `out`: readers are out where it has the
- * turn. */
-static void leave_before(struct together *g, const struct together_part *end, bool out)
+ * turn.  In descending order: where it lets updates in for a moment, it waits for those that
+ * publish, of which one may wait for the turn of a heap above, but of none below (INV-GU3; plant:
+ * group-leaves-upward).  A serial update keeps its turns until its bodies end, and so does not let
+ * updates in. */
+static void leave_before(struct together *g, struct together_part *end, bool out)
 {
-	for (struct together_part *p = g->parts; p < end; p++) {
+	for (struct together_part *p = end; p-- > g->parts;) {
 		struct fur_thread *t = p->thread;
 		if (!p->writes)
 			continue;
@@ -107,7 +102,7 @@ static void leave_before(struct together *g, const struct together_part *end, bo
 			continue;
 		}
 		if (out)
-			publication_let_in(t->engine, p->met);
+			publication_let_in(t->engine, p->met && !g->serial);
 		if (!g->serial)
 			turn_give(t->engine);
 		p->turn = g->serial;
@@ -118,22 +113,20 @@ static void leave_before(struct together *g, const struct together_part *end, bo
  * long: then readers are in again everywhere. */
 static struct together_part *shut_out(struct together *g, uint64_t patience)
 {
-	for
-		EACH_PART(p, g)
-		{
-			struct fur_thread *t = p->thread;
-			struct shut_out found = {0};
-			if (!p->writes || !p->turn)
-				continue;
-			if (!readers_try_shut_out(t->engine, t->index,
-			            patience + t->engine->drain_ticks, &found)) {
-				for (struct together_part *q = g->parts; q < p; q++)
-					if (q->writes && q->turn)
-						readers_let_in(q->thread->engine);
-				return p;
-			}
-			p->met = found.met;
+	FOR_EACH_PART(p, g) {
+		struct fur_thread *t = p->thread;
+		struct shut_out found = {0};
+		if (!p->writes || !p->turn)
+			continue;
+		if (!readers_try_shut_out(
+		            t->engine, t->index, patience + t->engine->drain_ticks, &found)) {
+			for (struct together_part *q = g->parts; q < p; q++)
+				if (q->writes && q->turn)
+					readers_let_in(q->thread->engine);
+			return p;
 		}
+		p->met = found.met;
+	}
 	return NULL;
 }
 
@@ -143,14 +136,12 @@ static int enter_all(struct together *g)
 {
 	uint64_t began = 0, patience = 0;
 	for (;;) {
-		for
-			EACH_PART(p, g)
-			{
-				if (p->writes && g->serial)
-					p->turn = true;
-				else if (p->writes)
-					enter(p);
-			}
+		FOR_EACH_PART(p, g) {
+			if (p->writes && g->serial)
+				p->turn = true;
+			else if (p->writes)
+				enter(p);
+		}
 		struct together_part *slow = shut_out(g, patience);
 		if (likely(!slow))
 			return 0;
@@ -185,56 +176,49 @@ static void draw_lock(struct engine *e)
  * then each would wait for the other in one of them (model: DRAWANY, DRAWONE). */
 static void draw_all(struct together *g)
 {
-	for
-		EACH_PART(p, g)
-	if (p->writes)
-		draw_lock(p->thread->engine);
-	for
-		EACH_PART(p, g)
-	if (p->writes)
-		publication_announce(p->thread);
+	FOR_EACH_PART(p, g)
+		if (p->writes)
+			draw_lock(p->thread->engine);
+	FOR_EACH_PART(p, g)
+		if (p->writes)
+			publication_announce(p->thread);
 	FUR_POINT(parts__announced);
-	for
-		EACH_PART(p, g)
-	if (p->writes)
-		dset_draw(p->thread->durability, &p->thread->window.commit);
+	FOR_EACH_PART(p, g)
+		if (p->writes)
+			dset_draw(p->thread->durability, &p->thread->window.commit);
 	/* Release: who draws next finds us announced, and our durTSs drawn. */
-	for
-		EACH_PART(p, g)
-	if (p->writes)
-		arch_store_release(&p->thread->engine->drawing, 0);
+	FOR_EACH_PART(p, g)
+		if (p->writes)
+			arch_store_release(&p->thread->engine->drawing, 0);
 }
 
 /* ------------------------------------------------------------------ publication */
 
 static void free_all(struct together *g)
 {
-	for
-		EACH_PART(p, g)
-	stamps_free(p->thread, 0);
+	FOR_EACH_PART(p, g)
+		stamps_free(p->thread, 0);
 }
 
 /* Hold the stamps in all heaps.  A part that only reads holds none, but counts as one that does: an
  * extension must not wait for others' stamps (software.c). */
 static enum made hold_all(struct together *g)
 {
-	for
-		EACH_PART(p, g)
-		{
-			const enum stamps_hold hold = stamps_hold(p->thread);
-			if (likely(hold == STAMPS_HELD))
-				continue;
-			free_all(g);
-			return hold == STAMPS_NO_ROOM ? NO_ROOM : DEFEATED;
-		}
+	FOR_EACH_PART(p, g) {
+		const enum stamps_hold hold = stamps_hold(p->thread);
+		if (likely(hold == STAMPS_HELD))
+			continue;
+		free_all(g);
+		return hold == STAMPS_NO_ROOM ? NO_ROOM : DEFEATED;
+	}
 	return VISIBLE;
 }
 
 static bool all_are_old(struct together *g)
 {
 	bool old = true;
-	/* An update in place may be about to store to a heap that we only read, past the stamps.  It
-	 * begins a sweep before that, so it comes after us if we do not find one. */
+	/* An update in place may be about to store to a heap that we only read, past the stamps.
+	 * It begins a sweep before that, so it comes after us if we do not find one. */
 	for (unsigned k = 0; k < g->n && old; k++) {
 		const struct fur_thread *t = g->parts[k].thread;
 		old = reads_are_old(t) && arch_load(&t->engine->sweeps) == t->software.sweep;
@@ -244,21 +228,38 @@ static bool all_are_old(struct together *g)
 
 static void store_all(struct together *g)
 {
-	for
-		EACH_PART(p, g)
-		{
-			struct fur_thread *t = p->thread;
-			const uint64_t durts = t->window.commit.durts;
-			if (p->writes) {
-				publication_store(t);
-				t->software.snapshot = durts + 1;
-			}
-			/* In this heap the update is visible from now on; in the next one when that is
+	FOR_EACH_PART(p, g) {
+		struct fur_thread *t = p->thread;
+		const uint64_t durts = t->window.commit.durts;
+		if (p->writes) {
+			publication_store(t);
+			t->software.snapshot = durts + 1;
+		}
+		/* In this heap the update is visible from now on; in the next one when that is
 		 * stored to.  Who loads from both finds the other's stamp held until then
 		 * (grouplocks.pml holds with that, -DOPENEARLY). */
-			stamps_free(t, durts);
-			FUR_POINT(part__stored);
-		}
+		stamps_free(t, durts);
+		FUR_POINT(part__stored);
+	}
+}
+
+/* INV-GU7: what a part has read without stamps that tell from whom, before the draw and before it
+ * leaves active[] (INV-D1).  Later than the draw, two updates that each write where the other only
+ * reads would find each other announced, and each would wait for the other before its marker
+ * (plant: group-collects-late).  All loads are over: what an update stores from now on defeats this
+ * one, or is nothing that it has read. */
+static void collect_reads(struct together *g)
+{
+	FOR_EACH_PART(p, g) {
+		struct commit *c = &p->thread->window.commit;
+		if (p->writes || c->dset.by_version)
+			continue;
+		nondurable_collect(p->thread->durability, c->me, &c->dset);
+		/* If one of them leaves late, the update waits for all durTSs below that one's.  So
+		 * that must be lower than those of all updates over several heaps that draw after
+		 * us, which may wait for us. */
+		nondurable_wait_drawn(p->thread->durability, &c->dset);
+	}
 }
 
 /* All heaps that it writes are entered.  If that fails, it holds no stamps. */
@@ -272,17 +273,16 @@ static enum made make_visible(struct together *g)
 		free_all(g);
 		return DEFEATED;
 	}
+	collect_reads(g);
 	/* INV-GU7: before the draw.  What becomes late afterwards may lie above an update that
 	 * waits for us (model: BOUNDLATE). */
-	for
-		EACH_PART(p, g)
-	p->late_below = p->writes ? 0 : arch_load(&p->thread->durability->async.newest);
+	FOR_EACH_PART(p, g)
+		p->late_below = p->writes ? 0 : arch_load(&p->thread->durability->async.newest);
 	draw_all(g);
-	for
-		EACH_PART(p, g)
-	if (p->writes)
-		p->thread->software.others = p->thread->window.commit.durts !=
-		                             arch_load(&p->thread->update.log->durts) + 1;
+	FOR_EACH_PART(p, g)
+		if (p->writes)
+			p->thread->software.others = p->thread->window.commit.durts !=
+			                             arch_load(&p->thread->update.log->durts) + 1;
 	/* INV-GU1 (model: LOOKEARLY, LOOKWRITTEN). */
 	if (!g->serial && !all_are_old(g)) {
 		free_all(g);
@@ -292,24 +292,11 @@ static enum made make_visible(struct together *g)
 	return VISIBLE;
 }
 
-/* What a part has read without stamps that tell from whom.  Before it leaves active[] (INV-D1). */
-static void collect_reads(struct together *g)
-{
-	for
-		EACH_PART(p, g)
-		{
-			struct commit *c = &p->thread->window.commit;
-			if (!p->writes && !c->dset.by_version)
-				nondurable_collect(p->thread->durability, c->me, &c->dset);
-		}
-}
-
 /* Until here hardware updates have waited for the bodies (INV-SW4; model: BODYLEAVES). */
 static void bodies_end(struct together *g)
 {
-	for
-		EACH_PART(p, g)
-	body_end(p->thread);
+	FOR_EACH_PART(p, g)
+		body_end(p->thread);
 }
 
 /* Give up the durTSs that it may have drawn, in ascending order.  Errors: those of
@@ -317,15 +304,12 @@ static void bodies_end(struct together *g)
 static int abort_all(struct together *g)
 {
 	int error = 0;
-	for
-		EACH_PART(p, g)
-		{
-			struct commit *c = &p->thread->window.commit;
-			const int failed =
-			        c->durts ? durability_abort(p->thread->durability, c) : 0;
-			c->durts = 0;
-			error = error ? error : failed;
-		}
+	FOR_EACH_PART(p, g) {
+		struct commit *c = &p->thread->window.commit;
+		const int failed = c->durts ? durability_abort(p->thread->durability, c) : 0;
+		c->durts = 0;
+		error = error ? error : failed;
+	}
 	return error;
 }
 
@@ -335,18 +319,16 @@ static int end_defeated(struct together *g)
 	if (error)
 		bodies_end(g);
 	else
-		for
-			EACH_PART(p, g)
-	body_defeat(p->thread);
+		FOR_EACH_PART(p, g)
+			body_defeat(p->thread);
 	return error ? error : UPDATE_DEFEATED;
 }
 
 static void make_room(struct together *g)
 {
-	for
-		EACH_PART(p, g)
-	if (!dset_has_room(&p->thread->window.commit.dset))
-		dset_make_room(p->thread->durability, &p->thread->window.commit);
+	FOR_EACH_PART(p, g)
+		if (!dset_has_room(&p->thread->window.commit.dset))
+			dset_make_room(p->thread->durability, &p->thread->window.commit);
 }
 
 int publish_together(struct together *g)
@@ -361,8 +343,6 @@ int publish_together(struct together *g)
 			break;
 		make_room(g);
 	}
-	if (!error && made == VISIBLE)
-		collect_reads(g);
 	if (error || made == VISIBLE)
 		bodies_end(g);
 	else

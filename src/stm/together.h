@@ -5,9 +5,9 @@
  *
  *   INV-GU1  A group update that commits has found, after it held its stamps in all heaps, what it
  *            has loaded in all heaps as it was.  So one serial order explains all updates.
- *   INV-GU2  Each body, also one that is defeated later, has loaded one state of all heaps: it takes
- *            its snapshots of all before its first load, and an extension looks at the clocks of
- *            all, and then compares what was loaded from all.
+ *   INV-GU2  Each body, also one that is defeated later, has loaded one state of all heaps: it
+ *            takes its snapshots of all before its first load, and an extension looks at the
+ *            clocks of all, and then compares what was loaded from all.
  *   INV-GU3  No thread waits forever: who waits for the turn of a heap, or for those that publish
  *            there, has entered only heaps before it; who is active in a heap waits for none.
  *   INV-GU4  There is one order of all group updates, and in each heap their durTSs have it: a
@@ -46,10 +46,10 @@ struct together {
 	} parts[TOGETHER_MOST];
 };
 
-#define EACH_PART(p, g) (struct together_part *p = (g)->parts; p < (g)->parts + (g)->n; p++)
+#define FOR_EACH_PART(p, g) for (struct together_part *p = (g)->parts; p < (g)->parts + (g)->n; p++)
 
-/* bodies_enter - enter active[] of all heaps as bodies, which have taken their snapshots.  While all
- * are out of one heap, the thread is active in none (INV-GU3). */
+/* bodies_enter - enter active[] of all heaps as bodies, which have taken their snapshots.  While
+ * all are out of one heap, the thread is active in none (INV-GU3). */
 void bodies_enter(struct together *g);
 
 /* bodies_begin - begin a body in each heap.  The attempts are prepared; a serial update has taken

@@ -39,7 +39,8 @@ struct active_entry {
 	uint64_t want;
 	/* With want: when a reader began to wait, in ticks; 0: an update that will try hardware. */
 	uint64_t since;
-	/* 1: the thread's update publishes beside others.  Owner: stm/publish.c. */
+	/* 1: the thread's update publishes beside others.
+	 * Owners: stm/publish.c, stm/together.c. */
 	uint64_t publishing;
 } ARCH_PADDED;
 

@@ -23,8 +23,8 @@
  *           when each durTS up to the greatest of them is settled, all that the run has read is
  *           durable.  A run counts what was stored past the stamps before it began
  *           (publication_lock.unstamped) as read.
- *   INV-OR3  No optimistic reader starves: after READER_RUNS runs its body reads from before-images,
- *            and if these run out of memory, it runs as a plain reader's.
+ *   INV-OR3  No optimistic reader starves: after READER_RUNS runs its body reads from
+ *            before-images, and if these run out of memory, it runs as a plain reader's.
  */
 #include "base/checker.h"
 #include "base/error.h"
@@ -245,7 +245,7 @@ static bool begin_optimistic(struct fur_thread *t)
 static struct fur_snapshot *open_own(struct fur_thread *t)
 {
 	struct fur_snapshot *s;
-	if (images_open(t->engine, &s))
+	if (images_open(&t->engine, 1, &s))
 		return NULL;
 	if (likely(updates_run_in(t->engine) == SOFTWARE))
 		return s;

@@ -9,6 +9,7 @@
 #include "htm/htm.h"
 #include "update/in_place.h"
 #include "update/together.h"
+#include "update/update.h"
 
 #include <stdio.h>
 
@@ -114,6 +115,40 @@ int update_roll_back(struct fur_update *tx)
 	update_roll_back_leave(tx);
 	update_roll_back_wait(t);
 	return update_say_rolled_back(t, error);
+}
+
+/* ------------------------------------------------------ over several heaps */
+
+void together_close(struct together *g)
+{
+	FOR_EACH_PART(p, g) {
+		p->thread->together = NULL;
+		redo_reserve(p->thread->update.log, 0);
+	}
+	this_thread()->open = NULL;
+}
+
+struct together_part *together_failed(struct together *g)
+{
+	FOR_EACH_PART(p, g)
+		if (p->thread->update.error)
+			return p;
+	return NULL;
+}
+
+int together_roll_back(struct together *g)
+{
+	const struct together_part *const failed = together_failed(g);
+	struct fur_thread *const t = (failed ? failed : g->parts)->thread;
+	const int error = failed ? t->update.error : FUR_EABORTED;
+	/* Leave all heaps before it waits in one (INV-GU3). */
+	FOR_EACH_PART(p, g)
+		update_roll_back_leave(&p->thread->update);
+	together_close(g);
+	FOR_EACH_PART(p, g)
+		update_roll_back_wait(p->thread);
+	g->error = update_say_rolled_back(t, error);
+	return g->error;
 }
 
 int update_refuse_part(const char *function)

@@ -3,11 +3,12 @@
  * snapshot.c - snapshots: reads of one instant for as long as the program likes, for which no
  * update waits.
  *
- * Way 13, a snapshot:
+ * Way 14, a snapshot:
  *
  *     fur_snapshot_begin()        refuses misuse
  *       images_open()             takes the turn for a moment: from then on updates save the
- *                                 lines to which they store
+ *                                 lines to which they store; fur_group_snapshot() takes those
+ *                                 of several heaps
  *       nondurable_wait_upto()    waits until what the snapshot shows is durable (INV-SN5)
  *     fur_snapshot_run()          runs a body; fur_load() asks images_load() for lines to which
  *                                 updates may have stored since
@@ -39,6 +40,35 @@ static int await_durable(struct engine *e, const struct fur_snapshot *s)
 	return error ? error : durability_check_read(d);
 }
 
+/* May a snapshot of the heap begin? */
+static int may_begin(const struct engine *e)
+{
+	if (unlikely(arch_load(&e->durability->failed) != 0))
+		return tx_refuse(e);
+	/* Rollback-only updates do not notice that a snapshot begins. */
+	if (e->updates_active)
+		return fur_fail(FUR_EINVAL,
+		        "the heap is open with FUR_SNAPSHOT, whose updates on POWER do not save "
+		        "what they overwrite, so it has no snapshots: open it with FUR_OPACITY");
+	return 0;
+}
+
+int snapshots_begin(struct engine *const *engines, unsigned n, struct fur_snapshot **snapshots)
+{
+	int error = 0;
+	for (unsigned k = 0; k < n && !error; k++)
+		error = may_begin(engines[k]);
+	if (!error)
+		error = images_open(engines, n, snapshots);
+	if (error)
+		return error;
+	for (unsigned k = 0; k < n && !error; k++)
+		error = await_durable(engines[k], snapshots[k]);
+	for (unsigned k = 0; k < n && error; k++)
+		images_close(snapshots[k]);
+	return error;
+}
+
 FUR_API int fur_snapshot_begin(fur_thread *t, fur_snapshot **snapshot)
 {
 	if (snapshot)
@@ -48,19 +78,9 @@ FUR_API int fur_snapshot_begin(fur_thread *t, fur_snapshot **snapshot)
 		        FUR_EINVAL, "fur_snapshot_begin: thread and snapshot must not be NULL");
 	if (unlikely(t->owner != this_thread() || this_thread()->open))
 		return tx_refuse_begin(t, "fur_snapshot_begin", NULL);
-	struct engine *e = t->engine;
-	if (unlikely(arch_load(&t->durability->failed) != 0))
-		return tx_refuse(e);
-	/* Rollback-only updates do not notice that a snapshot begins. */
-	if (e->updates_active)
-		return fur_fail(FUR_EINVAL,
-		        "fur_snapshot_begin: the heap is open with FUR_SNAPSHOT, whose updates on "
-		        "POWER do not save what they overwrite: open it with FUR_OPACITY");
-	int error = images_open(e, snapshot);
-	if (!error && (error = await_durable(e, *snapshot))) {
-		images_close(*snapshot);
+	const int error = snapshots_begin(&t->engine, 1, snapshot);
+	if (error)
 		*snapshot = NULL;
-	}
 	return error;
 }
 

@@ -7,7 +7,7 @@
  * measures how much of their time its hardware updates lose to aborts and waits.  If that is more
  * than half, updates run in software for a while, and then try hardware again.
  *
- * Way 14, updates move:
+ * Way 15, updates move:
  *
  *     updates_learn()           after each update: counts what it has lost
  *       updates_to_software()   takes the turn, and changes `updates`, which aborts all hardware

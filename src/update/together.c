@@ -2,7 +2,7 @@
  *
  * together.c - updates over several heaps.
  *
- * Way 14, an update over several heaps:
+ * Way 16, an update over several heaps:
  *
  *     fur_group_run()           refuses misuse
  *       together_run()          runs the body until the update is not defeated
@@ -13,7 +13,8 @@
  *           publish_together()  makes all parts visible
  *             enter_all()       enters each heap, and shuts readers out where it must
  *             make_visible()    holds stamps, draws, looks, stores: in all heaps each
- *           parts_persist()     makes all parts durable: way 13
+ *           make_durable()      names the parts
+ *             parts_persist()   makes all parts durable: way 13
  */
 #include "update/together.h"
 
@@ -31,75 +32,31 @@
 static bool is_serial(struct together *g)
 {
 	bool serial = g->begins_serial;
-	for
-		EACH_PART(p, g)
-	serial = serial || p->thread->software.defeats >= SOFTWARE_TRIES;
+	FOR_EACH_PART(p, g)
+		serial = serial || p->thread->software.defeats >= SOFTWARE_TRIES;
 	return serial;
-}
-
-/* No part is open any more. */
-static void close_all(struct together *g)
-{
-	for
-		EACH_PART(p, g)
-		{
-			p->thread->together = NULL;
-			parts_reserve(p->thread->durability, p->thread->index, 0);
-		}
-	this_thread()->open = NULL;
 }
 
 static int together_begin(struct together *g)
 {
 	int error = 0;
-	for
-		EACH_PART(p, g)
-	if ((error = update_may_begin(p->thread)))
-		return error;
+	FOR_EACH_PART(p, g)
+		if ((error = update_may_begin(p->thread)))
+			return error;
 	g->serial = is_serial(g);
 	if (g->serial)
 		turns_take(g);
-	for
-		EACH_PART(p, g)
-		{
-			struct fur_thread *t = p->thread;
-			t->together = g;
-			t->window.commit.async = false;
-			t->software.defeated = false;
-			parts_reserve(t->durability, t->index, g->n);
-			update_open_part(t);
-			attempt_prepare(t, REDO_UNDO);
-		}
+	FOR_EACH_PART(p, g) {
+		struct fur_thread *t = p->thread;
+		t->together = g;
+		t->window.commit.async = false;
+		t->software.defeated = false;
+		redo_reserve(t->update.log, g->n);
+		update_open_part(t);
+		attempt_prepare(t, REDO_UNDO);
+	}
 	bodies_begin(g);
 	return 0;
-}
-
-/* ------------------------------------------------------------------ roll back */
-
-static struct together_part *first_failed(struct together *g)
-{
-	for
-		EACH_PART(p, g)
-	if (p->thread->update.error)
-		return p;
-	return NULL;
-}
-
-int together_roll_back(struct together *g)
-{
-	const struct together_part *const failed = first_failed(g);
-	struct fur_thread *const t = (failed ? failed : g->parts)->thread;
-	const int error = failed ? t->update.error : FUR_EABORTED;
-	/* Leave all heaps before it waits in one (INV-GU3). */
-	for
-		EACH_PART(p, g)
-	update_roll_back_leave(&p->thread->update);
-	close_all(g);
-	for
-		EACH_PART(p, g)
-	update_roll_back_wait(p->thread);
-	g->error = update_say_rolled_back(t, error);
-	return g->error;
 }
 
 /* ---------------------------------------------------------------------- commit */
@@ -109,26 +66,20 @@ int together_roll_back(struct together *g)
 static int commit_empty(struct together *g)
 {
 	int error = 0;
-	for
-		EACH_PART(p, g)
-		{
-			struct commit *c = &p->thread->window.commit;
-			if (!c->dset.by_version)
-				nondurable_collect(p->thread->durability, c->me, &c->dset);
-		}
-	for
-		EACH_PART(p, g)
-	body_end(p->thread);
-	for
-		EACH_PART(p, g)
-	tx_reset(&p->thread->update);
-	close_all(g);
-	for
-		EACH_PART(p, g)
-		{
-			const int failed = update_finish_empty(p->thread);
-			error = error ? error : failed;
-		}
+	FOR_EACH_PART(p, g) {
+		struct commit *c = &p->thread->window.commit;
+		if (!c->dset.by_version)
+			nondurable_collect(p->thread->durability, c->me, &c->dset);
+	}
+	FOR_EACH_PART(p, g)
+		body_end(p->thread);
+	FOR_EACH_PART(p, g)
+		tx_reset(&p->thread->update);
+	together_close(g);
+	FOR_EACH_PART(p, g) {
+		const int failed = update_finish_empty(p->thread);
+		error = error ? error : failed;
+	}
 	return error;
 }
 
@@ -149,32 +100,27 @@ static int make_durable(struct together *g, uint64_t *ids)
 static int finish(struct together *g, uint64_t *ids)
 {
 	const int error = make_durable(g, ids);
-	for
-		EACH_PART(p, g)
-		{
-			struct fur_thread *t = p->thread;
-			struct commit *c = &t->window.commit;
-			parts_reserve(t->durability, t->index, 0);
-			if (!p->writes) {
-				stat_add(&t->stats.empty_commits, 1);
-			} else {
-				if (!error)
-					dset_own_settled(c);
-				stat_add(g->serial ? &t->stats.serial_commits
-				                   : &t->stats.software_commits,
-				        1);
-				stat_add(&t->stats.log_entries, t->update.log->entries);
-			}
-			stat_add(&t->stats.update_commits, 1);
-			FUR_PROBE4(
-			        update__commit, t->index, c->durts, t->update.log->entries, error);
-			c->durts = 0;
+	FOR_EACH_PART(p, g) {
+		struct fur_thread *t = p->thread;
+		struct commit *c = &t->window.commit;
+		redo_reserve(t->update.log, 0);
+		if (!p->writes) {
+			stat_add(&t->stats.empty_commits, 1);
+		} else {
+			if (!error)
+				dset_own_settled(c);
+			stat_add(g->serial ? &t->stats.serial_commits : &t->stats.software_commits,
+			        1);
+			stat_add(&t->stats.log_entries, t->update.log->entries);
 		}
-	for
-		EACH_PART(p, g)
-	if (unlikely(p->thread->engine->after_update[0] != NULL))
-		after_update_call(
-		        p->thread, p->thread->update.log->entries + fresh_pages(p->thread));
+		stat_add(&t->stats.update_commits, 1);
+		FUR_PROBE4(update__commit, t->index, c->durts, t->update.log->entries, error);
+		c->durts = 0;
+	}
+	FOR_EACH_PART(p, g)
+		if (unlikely(p->thread->engine->after_update[0] != NULL))
+			after_update_call(
+			        p->thread, p->thread->update.log->entries + fresh_pages(p->thread));
 	return error;
 }
 
@@ -182,16 +128,14 @@ static int publish_and_finish(struct together *g, uint64_t *ids)
 {
 	int error = publish_together(g);
 	if (error != UPDATE_DEFEATED)
-		for
-			EACH_PART(p, g)
-	tx_reset(&p->thread->update);
+		FOR_EACH_PART(p, g)
+			tx_reset(&p->thread->update);
 	if (error) {
-		close_all(g);
+		together_close(g);
 		return error;
 	}
-	for
-		EACH_PART(p, g)
-	p->thread->together = NULL;
+	FOR_EACH_PART(p, g)
+		p->thread->together = NULL;
 	if (g->visible)
 		g->visible(g);
 	return finish(g, ids);
@@ -201,16 +145,14 @@ static int publish_and_finish(struct together *g, uint64_t *ids)
 static int together_commit(struct together *g, uint64_t *ids)
 {
 	bool empty = true;
-	for
-		EACH_PART(p, g)
-		{
-			struct fur_update *tx = &p->thread->update;
-			if (unlikely(tx->flags & TX_FRESH) && tx->error == 0)
-				fresh_persist(tx);
-			p->writes = tx->log->entries != 0;
-			empty = empty && !p->writes;
-		}
-	if (unlikely(first_failed(g) != NULL))
+	FOR_EACH_PART(p, g) {
+		struct fur_update *tx = &p->thread->update;
+		if (unlikely(tx->flags & TX_FRESH) && tx->error == 0)
+			fresh_persist(tx);
+		p->writes = tx->log->entries != 0;
+		empty = empty && !p->writes;
+	}
+	if (unlikely(together_failed(g) != NULL))
 		return together_roll_back(g);
 	if (empty)
 		return commit_empty(g);
@@ -225,29 +167,26 @@ static int together_commit(struct together *g, uint64_t *ids)
 /* libfur has left the body, whose part in one heap was defeated: end the others. */
 static int defeat_rest(struct together *g)
 {
-	for
-		EACH_PART(p, g)
-	if (p->thread->update.depth)
-		body_defeat(p->thread);
-	close_all(g);
+	FOR_EACH_PART(p, g)
+		if (p->thread->update.depth)
+			body_defeat(p->thread);
+	together_close(g);
 	return UPDATE_DEFEATED;
 }
 
 static bool any_defeated(struct together *g)
 {
 	bool defeated = false;
-	for
-		EACH_PART(p, g)
-	defeated = defeated || p->thread->software.defeated;
+	FOR_EACH_PART(p, g)
+		defeated = defeated || p->thread->software.defeated;
 	return defeated;
 }
 
 static bool has_forked(struct together *g)
 {
 	bool forked = false;
-	for
-		EACH_PART(p, g)
-	forked = forked || engine_forked(p->thread->engine);
+	FOR_EACH_PART(p, g)
+		forked = forked || engine_forked(p->thread->engine);
 	return forked;
 }
 
@@ -260,9 +199,8 @@ static __attribute__((noinline)) int run_once(
 	if (error)
 		return error;
 	if (!leave && !g->serial) {
-		for
-			EACH_PART(p, g)
-		p->thread->software.restart = &restart;
+		FOR_EACH_PART(p, g)
+			p->thread->software.restart = &restart;
 		if (setjmp(restart))
 			return defeat_rest(g);
 	}
@@ -281,14 +219,12 @@ int together_run(
 {
 	int error;
 	FUR_ASSERT(g->n >= 1 && g->n <= TOGETHER_MOST);
-	for
-		EACH_PART(p, g)
-		{
-			struct software_body *s = &p->thread->software;
-			s->leave = leave;
-			s->repeatable = true;
-			s->defeats = 0;
-		}
+	FOR_EACH_PART(p, g) {
+		struct software_body *s = &p->thread->software;
+		s->leave = leave;
+		s->repeatable = true;
+		s->defeats = 0;
+	}
 	while ((error = run_once(g, body, arg, leave, ids)) == UPDATE_DEFEATED)
 		continue;
 	return error;

@@ -21,21 +21,17 @@ static bool runs_plain(struct together *g)
 {
 	bool plain = false;
 	uint64_t again = 0;
-	for
-		EACH_PART(p, g)
-		{
-			again += p->thread->reader.again;
-			plain = plain || p->thread->reader.shuns ||
-			        reader_is_better_plain(p->thread);
-		}
+	FOR_EACH_PART(p, g) {
+		again += p->thread->reader.again;
+		plain = plain || p->thread->reader.shuns || reader_is_better_plain(p->thread);
+	}
 	return plain || again >= READER_RUNS;
 }
 
 static void leave_active(struct together *g)
 {
-	for
-		EACH_PART(p, g)
-	active_leave(active_of(p->thread));
+	FOR_EACH_PART(p, g)
+		active_leave(active_of(p->thread));
 }
 
 /* False: another run must be plain; or a sweep has begun in one of the heaps. */
@@ -43,40 +39,34 @@ static bool begin_optimistic(struct together *g)
 {
 	bool good = true;
 	/* INV-GU10: before the first load. */
-	for
-		EACH_PART(p, g)
-		{
-			arch_store(&p->thread->reader.view.bound, 0);
-			p->thread->software.snapshot = software_look_at_clock(p->thread);
-		}
+	FOR_EACH_PART(p, g) {
+		arch_store(&p->thread->reader.view.bound, 0);
+		p->thread->software.snapshot = software_look_at_clock(p->thread);
+	}
 	bodies_enter(g);
-	for
-		EACH_PART(p, g)
-		{
-			good = good && updates_run_in(p->thread->engine) == SOFTWARE; /* INV-UR3 */
-			if (!good)
-				break;
-			software_note_unstamped(p->thread); /* INV-OR2 */
-			good = reader_set_bound(&p->thread->reader);
-		}
+	FOR_EACH_PART(p, g) {
+		good = good && updates_run_in(p->thread->engine) == SOFTWARE; /* INV-UR3 */
+		if (!good)
+			break;
+		software_note_unstamped(p->thread); /* INV-OR2 */
+		good = reader_set_bound(&p->thread->reader);
+	}
 	if (unlikely(!good))
 		leave_active(g);
 	return good;
 }
 
-/* Enter active[] of all heaps as a plain reader, or of none: NULL; or the part in whose heap readers
- * are not in. */
+/* Enter active[] of all heaps as a plain reader, or of none: NULL; or the part in whose heap
+ * readers are not in. */
 static const struct together_part *enter_unless_out(struct together *g)
 {
-	for
-		EACH_PART(p, g)
-	active_enter(active_of(p->thread), p->thread);
-	for
-		EACH_PART(p, g)
-	if (unlikely(shut_now(p->thread->engine) != READERS_IN)) {
-		leave_active(g);
-		return p;
-	}
+	FOR_EACH_PART(p, g)
+		active_enter(active_of(p->thread), p->thread);
+	FOR_EACH_PART(p, g)
+		if (unlikely(shut_now(p->thread->engine) != READERS_IN)) {
+			leave_active(g);
+			return p;
+		}
 	return NULL;
 }
 
@@ -85,24 +75,19 @@ static const struct together_part *enter_unless_out(struct together *g)
 static void claim_all(struct together *g)
 {
 	turns_take(g);
-	for
-		EACH_PART(p, g)
-	active_enter(active_of(p->thread), p->thread);
-	for
-		EACH_PART(p, g)
-	turn_give(p->thread->engine);
+	FOR_EACH_PART(p, g)
+		active_enter(active_of(p->thread), p->thread);
+	FOR_EACH_PART(p, g)
+		turn_give(p->thread->engine);
 }
 
 static void begin_plain(struct together *g)
 {
 	const struct together_part *out;
-	for
-		EACH_PART(p, g)
-		{
-			p->thread->reader.plain = true;
-			arch_store(&p->thread->reader.view.bound,
-			        STAMP_HELD); /* above every version */
-		}
+	FOR_EACH_PART(p, g) {
+		p->thread->reader.plain = true;
+		arch_store(&p->thread->reader.view.bound, STAMP_HELD); /* above every version */
+	}
 	while ((out = enter_unless_out(g))) {
 		struct fur_thread *t = out->thread;
 		if (shut_now(t->engine) == UPDATES_IN) {
@@ -116,14 +101,12 @@ static void begin_plain(struct together *g)
 
 static void begin_run(struct together *g)
 {
-	for
-		EACH_PART(p, g)
-		{
-			struct fur_reader *r = &p->thread->reader;
-			r->plain = r->loaded = r->left = false;
-			r->view.stamps = p->thread->engine->stamps;
-			dset_begin_versions(p->thread->durability, &p->thread->window.commit);
-		}
+	FOR_EACH_PART(p, g) {
+		struct fur_reader *r = &p->thread->reader;
+		r->plain = r->loaded = r->left = false;
+		r->view.stamps = p->thread->engine->stamps;
+		dset_begin_versions(p->thread->durability, &p->thread->window.commit);
+	}
 	while (!runs_plain(g)) {
 		if (begin_optimistic(g))
 			goto begun;
@@ -131,9 +114,8 @@ static void begin_run(struct together *g)
 	}
 	begin_plain(g);
 begun:
-	for
-		EACH_PART(p, g)
-	p->thread->reader.open = true;
+	FOR_EACH_PART(p, g)
+		p->thread->reader.open = true;
 	this_thread()->open = g->parts[0].thread;
 }
 
@@ -142,39 +124,32 @@ begun:
 /* libfur has left the body in one heap: end the others. */
 static void end_rest(struct together *g)
 {
-	for
-		EACH_PART(p, g)
-		{
-			struct fur_reader *r = &p->thread->reader;
-			if (r->open)
-				active_leave(active_of(p->thread));
-			r->open = false;
-			r->left = true;
-			arch_store(&r->view.bound, 0);
-		}
+	FOR_EACH_PART(p, g) {
+		struct fur_reader *r = &p->thread->reader;
+		if (r->open)
+			active_leave(active_of(p->thread));
+		r->open = false;
+		r->left = true;
+		arch_store(&r->view.bound, 0);
+	}
 	this_thread()->open = NULL;
 }
 
 static int end_run(struct together *g)
 {
 	int error = 0;
-	for
-		EACH_PART(p, g)
-	if (p->thread->reader.plain)
-		reader_collect(p->thread, &p->thread->window.commit.dset);
-	for
-		EACH_PART(p, g)
-		{
-			reader_leave(p->thread);
-			p->thread->reader.open = false;
-			arch_store(&p->thread->reader.view.bound, 0);
-		}
-	for
-		EACH_PART(p, g)
-		{
-			const int failed = reader_wait(p->thread);
-			error = error ? error : failed;
-		}
+	FOR_EACH_PART(p, g)
+		if (p->thread->reader.plain)
+			reader_collect(p->thread, &p->thread->window.commit.dset);
+	FOR_EACH_PART(p, g) {
+		reader_leave(p->thread);
+		p->thread->reader.open = false;
+		arch_store(&p->thread->reader.view.bound, 0);
+	}
+	FOR_EACH_PART(p, g) {
+		const int failed = reader_wait(p->thread);
+		error = error ? error : failed;
+	}
 	return error;
 }
 
@@ -183,18 +158,16 @@ static int end_run(struct together *g)
 static bool all_open(struct together *g)
 {
 	bool open = true;
-	for
-		EACH_PART(p, g)
-	open = open && p->thread->reader.open;
+	FOR_EACH_PART(p, g)
+		open = open && p->thread->reader.open;
 	return open;
 }
 
 static uint64_t runs_of(struct together *g)
 {
 	uint64_t runs = 0;
-	for
-		EACH_PART(p, g)
-	runs += p->thread->reader.again;
+	FOR_EACH_PART(p, g)
+		runs += p->thread->reader.again;
 	return runs;
 }
 
@@ -205,9 +178,8 @@ static __attribute__((noinline)) int run_once(
 	jmp_buf restart;
 	*again = true;
 	if (!leave) {
-		for
-			EACH_PART(p, g)
-		p->thread->reader.restart = &restart;
+		FOR_EACH_PART(p, g)
+			p->thread->reader.restart = &restart;
 		if (setjmp(restart)) {
 			end_rest(g);
 			return 0;
@@ -217,10 +189,9 @@ static __attribute__((noinline)) int run_once(
 	const uint64_t runs = runs_of(g);
 	body(arg);
 	*again = false;
-	for
-		EACH_PART(p, g)
-	if (unlikely(engine_forked(p->thread->engine)))
-		return tx_refuse(p->thread->engine);
+	FOR_EACH_PART(p, g)
+		if (unlikely(engine_forked(p->thread->engine)))
+			return tx_refuse(p->thread->engine);
 	if (likely(all_open(g)))
 		return end_run(g);
 	end_rest(g); /* left by `leave`, and caught; or ended by fur_thread_abandon() */
@@ -234,19 +205,16 @@ int together_read(struct together *g, void (*body)(void *arg), void *arg, void (
 {
 	bool again;
 	int error;
-	for
-		EACH_PART(p, g)
-		{
-			struct fur_reader *r = &p->thread->reader;
-			r->leave = leave;
-			r->again = 0;
-			r->shuns = false;
-		}
+	FOR_EACH_PART(p, g) {
+		struct fur_reader *r = &p->thread->reader;
+		r->leave = leave;
+		r->again = 0;
+		r->shuns = false;
+	}
 	do {
-		for
-			EACH_PART(p, g)
-		if (unlikely(arch_load(&p->thread->durability->failed) != 0))
-			return tx_refuse(p->thread->engine);
+		FOR_EACH_PART(p, g)
+			if (unlikely(arch_load(&p->thread->durability->failed) != 0))
+				return tx_refuse(p->thread->engine);
 		error = run_once(g, body, arg, leave, &again);
 	} while (again);
 	return error;

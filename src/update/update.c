@@ -18,7 +18,7 @@
  *           tsx_aborted()           after an abort: owes nothing
  *           power_aborted()         after an abort: leaves active[], and owes a marker
  *             durability_abort()    makes the abort marker durable
- *               abort_flush()       writes it, and drains
+ *               commit_flush_abort()  writes it, and drains
  */
 #include "base/error.h"
 #include "base/probe.h"

@@ -97,6 +97,11 @@ FUR_MUST_USE int reader_wait(struct fur_thread *t);
 void reader_abandon(struct fur_thread *t);
 void reader_turns_plain(struct fur_thread *t);
 
+/* Begin a snapshot of each heap, all of one instant, as fur_snapshot_begin() does.  The engines of
+ * several heaps are in the order of their members. */
+FUR_MUST_USE int snapshots_begin(
+        struct engine *const *engines, unsigned n, struct fur_snapshot **snapshots);
+
 /* Run body(reader, arg) in a snapshot, as fur_snapshot_run() does.  Sets *again if libfur has left
  * the body, because the snapshot is revoked. */
 FUR_MUST_USE int reader_run_in(struct fur_thread *t, struct fur_snapshot *s,

@@ -18,6 +18,7 @@ peers = sys.argv[2:]
 KINDS = ("", "hash_map_", "optimistic_", "optimistic_hash_map_", "update_", "update_hash_map_")
 TABLE = ("table_group", "table_interleave", "table_interleave_over_group")
 WAYS = {f"{way}_{n}" for way in (*(f"{k}get_many" for k in KINDS), *TABLE) for n in (10, 100)}
+OPERATIONS = ("insert", "find", "find_unique", "range", "for_each", "get_many", "modify", "erase")
 if "lmdb" in peers:
     WAYS |= {"get_many_10_next_to_lmdb"}
 if "rocksdb" in peers:
@@ -37,6 +38,19 @@ def check_row(many: dict, way: str) -> None:
         assert ours > 0 and other > 0 and abs(ratio * ours / other - 1) < 1e-6, (way, many)
 
 
+def check_table(table: dict, text: str) -> None:
+    """Each operation with one thread and with two; each ratio is that of its two rates."""
+    rows = {name[: -len("_rounds")] for name in table if name.endswith("_rounds")}
+    assert rows == {f"{operation}_{n}" for operation in OPERATIONS for n in (1, 2)}, rows
+    for row in rows:
+        ratios = table[f"{row}_rounds"]
+        assert len(ratios) == 2 and table[row] in ratios, (row, table)
+        rates = zip(ratios, table[f"{row}_table_per_s"], table[f"{row}_by_hand_per_s"])
+        for ratio, ours, other in rates:
+            assert ours > 0 and other > 0 and abs(ratio * other / ours - 1) < 1e-6, (row, table)
+        assert f"\n{row[:-2]} " in text, (row, text)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         result = os.path.join(directory, "result.json")
@@ -53,6 +67,11 @@ def main() -> None:
         for way in WAYS:
             check_row(many, way)
             assert f"\n{way} " in done.stdout, (way, done.stdout)
+        done = run(directory, "--table", "--json", result)
+        assert done.returncode == 0, done.stderr
+        with open(result, encoding="utf-8") as file:
+            check_table(json.load(file), done.stdout)
+        os.unlink(result)
         done = run(directory, "--json", "-")
         assert done.returncode == 0, done.stderr
         lines = json.loads(done.stdout)

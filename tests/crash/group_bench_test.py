@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The benchmark of updates over two heaps: every way runs, no cent is lost, and the result has what
-docs/benchmarks.md describes; wrong usage is refused.
+"""The benchmarks of updates over two heaps: every way and every peer runs, no cent is lost, and the
+results have what docs/benchmarks.md describes; wrong usage is refused.
 
-    group_bench_test.py GROUP DIRECTORY
+    group_bench_test.py GROUP PEERS DIRECTORY
 """
 import json
 import os
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-program, directory = sys.argv[1:]
+program, peers, directory = sys.argv[1:]
 WAYS = {"one", "one-logged", "member", "group", "in-turn", "two-phase"}
 RATIOS = {
     "emulated": {
@@ -26,10 +26,8 @@ RATIOS = {
 }
 
 
-def run(*args):
-    return subprocess.run(
-        [program, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def run(*args, of=program):
+    return subprocess.run([of, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def check(pm):
@@ -54,6 +52,19 @@ check("sync")
 
 table = run("--rounds", "3", "--transfers", "2", "--dir", directory)
 assert table.returncode == 0 and "transfer_over_one_heap" in table.stdout, table.stderr
+
+with tempfile.TemporaryDirectory(dir=directory) as place:
+    done = run(
+        *("--threads", "2", "--seconds", "0.05", "--rounds", "1", "--dir", place, "--json", "-"),
+        of=peers,
+    )
+    assert done.returncode == 0, done.stderr  # the program itself adds up the accounts
+    assert os.listdir(place) == [], "the files are left behind"
+result = json.loads(done.stdout)
+assert result["threads"] == 2 and result["fur_over"]["fur"] == 1, result
+assert result["transfers"].keys() == result["fur_over"].keys() <= {"fur", "sqlite", "rocksdb"}
+refused = run("--threads", "0", of=peers)
+assert refused.returncode == 2 and "--threads" in refused.stderr, refused.stderr
 
 for wrong in (["--pm", "fast"], ["--rounds", "0"], ["--dir", "/nowhere"], ["--fast"]):
     refused = run(*wrong)

@@ -52,7 +52,8 @@ struct Data {
 	uint64_t local[THREADS]; /* updates of this member alone */
 };
 
-/* What the threads of the process that is killed have been told; in memory that the parent shares. */
+/* What the threads of the process that is killed have been told, in memory that the parent
+ * shares. */
 struct Told {
 	std::atomic<uint64_t> running;
 	std::atomic<uint64_t> begun[THREADS], told[THREADS];
@@ -397,8 +398,8 @@ private:
 		std::filesystem::rename(heap(k), heap(k) + ".newer");
 		std::filesystem::copy_file(heap(k) + ".older", heap(k));
 		older_++;
-		/* Where no other member has replayed an update that the copy lacks, the group opens,
-		 * and its updates are lost with the newer file. */
+		/* Where no other member has replayed an update that the copy lacks, the group
+		 * opens, and its updates are lost with the newer file. */
 		if (try_open(false) == 0)
 			return false;
 		older_refused_++;

@@ -7,6 +7,7 @@
 #include "../../emulator/emulated.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <iomanip>
@@ -47,8 +48,12 @@ struct Tx {
 	 * it ended with a ticket */
 	uint64_t invoked = 0, began = 0, became_visible = 0, returned = 0, answered = 0;
 	uint64_t visible = 0; /* number in visible order, or 0 */
-	uint64_t number = 0;  /* of the update in its thread */
-	uint64_t durts = 0;   /* by which it became visible, or 0 */
+	/* Of the update in its thread, one for each heap that it has written */
+	std::vector<Numbered> numbers;
+	uint64_t durts = 0;  /* by which it became visible, or 0 */
+	uint64_t moment = 0; /* when it became visible: in Run.moments */
+	unsigned heap = 0;   /* of a transaction that ends with a ticket */
+	size_t to_draw = 0;  /* durTSs that it draws still, since its end was called */
 	bool begun = false, aborted = false, committing = false, pending = false, kept = true;
 	bool published = false;            /* in software: its hardware transactions publish it */
 	bool stored = false;               /* published, and not to be withdrawn any more */
@@ -108,6 +113,11 @@ struct Run {
 	std::vector<size_t> order;         /* visible updates */
 	std::map<uint64_t, size_t> writer; /* of a word: the visible update that wrote it last */
 	uint64_t newest_returned = 0;
+	/* Of several heaps: their clocks; draws, and other updates that became visible, so far; and
+	 * when each thread has drawn last */
+	std::vector<const volatile uint64_t *> clocks;
+	uint64_t moments = 0;
+	std::array<uint64_t, EMU_MAX_THREADS> drew_at = {};
 	std::set<size_t> named; /* in the violation found last */
 	size_t blamed = 0;
 	uint64_t failed_ns = 0;
@@ -177,8 +187,15 @@ void becomes_visible(Tx &tx)
 	for (const Access &w : tx.writes)
 		next = std::next(run.writer.insert_or_assign(next, w.at, index_of(tx)));
 	tx.visible = run.order.size();
+	if (!tx.moment)
+		tx.moment = ++run.moments;
 	event(Kind::VISIBLE, index_of(tx));
 	tx.became_visible = run.events.size();
+}
+
+bool comes_after(const Tx &other, const Tx &tx)
+{
+	return run.clocks.empty() ? other.durts > tx.durts : other.moment > tx.moment;
 }
 
 /* The updates from this number on get the next one. */
@@ -198,8 +215,10 @@ void make_room_at(uint64_t number)
 void becomes_visible_by(Tx &tx, uint64_t durts)
 {
 	tx.durts = durts;
+	if (!run.clocks.empty())
+		tx.moment = run.drew_at.at(static_cast<size_t>(tx.thread));
 	size_t place = run.order.size();
-	while (place > 0 && run.txs[run.order[place - 1]].durts > durts)
+	while (place > 0 && comes_after(run.txs[run.order[place - 1]], tx))
 		place--;
 	if (place == run.order.size()) {
 		becomes_visible(tx);
@@ -232,9 +251,15 @@ void start(const void *initial, size_t bytes)
 	}
 }
 
-void invoke(bool update)
+void several(const std::vector<const volatile uint64_t *> &clocks)
+{
+	run.clocks = clocks;
+}
+
+void invoke(bool update, unsigned heap)
 {
 	Tx tx;
+	tx.heap = heap;
 	tx.thread = current_thread();
 	tx.update = update;
 	tx.low = run.newest_returned;
@@ -260,6 +285,7 @@ void attempt()
 		Tx again;
 		again.thread = tx.thread;
 		again.update = tx.update;
+		again.heap = tx.heap;
 		again.low = tx.low;
 		again.high = run.order.size();
 		again.invoked = tx.invoked;
@@ -320,13 +346,20 @@ void forget(uint64_t at, size_t bytes)
 
 void committing(Becomes how, uint64_t number)
 {
+	const Numbered one = {static_cast<size_t>(current_thread()), number};
+	committing(how, &one, number != 0);
+}
+
+void committing(Becomes how, const Numbered *numbers, size_t n)
+{
 	Tx &tx = *open_tx(current_thread());
 	tx.committing = true;
 	tx.drew = false;
 	tx.published = how == Becomes::PUBLISHED;
 	run.counts.published += tx.published;
 	run.counts.in_place += how == Becomes::VISIBLE_NOW;
-	tx.number = number;
+	tx.numbers.assign(numbers, numbers + n);
+	tx.to_draw = n;
 	move_high(tx);
 	event(Kind::COMMITTING, index_of(tx));
 	/* In place: no other thread sees its stores before it lets readers in, and nothing else
@@ -367,11 +400,12 @@ static bool answer(Tx &tx)
 	return reads_unanswered(tx);
 }
 
-bool answered(int thread, uint64_t mark)
+bool answered(int thread, uint64_t mark, unsigned heap)
 {
 	bool risky = false;
 	for (Tx &tx : run.txs) {
-		if (tx.thread != thread || tx.answered || !tx.returned || tx.returned > mark)
+		if (tx.thread != thread || tx.heap != heap || tx.answered || !tx.returned ||
+		        tx.returned > mark)
 			continue;
 		risky |= answer(tx);
 	}
@@ -383,11 +417,12 @@ uint64_t before_sync()
 	return run.events.size();
 }
 
-bool synced(uint64_t mark)
+bool synced(uint64_t mark, unsigned heap)
 {
 	bool risky = false;
 	for (Tx &tx : run.txs)
-		if (tx.update && !tx.answered && tx.returned && tx.returned <= mark)
+		if (tx.update && tx.heap == heap && !tx.answered && tx.returned &&
+		        tx.returned <= mark)
 			risky |= answer(tx);
 	return risky;
 }
@@ -409,6 +444,12 @@ bool drawn(uint64_t durts)
 	/* A transaction that was doomed while suspended draws before it resumes, and aborts. */
 	if (emu_tcheck())
 		return false;
+	/* Over several heaps: it holds all its stamps until it has drawn in each, and what others
+	 * draw meanwhile shares no word with it. */
+	if (tx->to_draw > 1) {
+		tx->to_draw--;
+		return false;
+	}
 	becomes_visible_by(*tx, durts);
 	return true;
 }
@@ -427,8 +468,9 @@ static void withdraw(Tx &tx)
 	nothing.update = true;
 	nothing.visible = tx.visible;
 	nothing.durts = tx.durts;
+	nothing.moment = tx.moment;
 	run.order[tx.visible - 1] = run.txs.size();
-	tx.visible = tx.durts = 0;
+	tx.visible = tx.durts = tx.moment = 0;
 	run.txs.push_back(nothing);
 }
 
@@ -443,7 +485,7 @@ void fenced()
 	Tx *tx = open_tx(current_thread());
 	if (!tx || !tx->update || !tx->committing)
 		return;
-	if (tx->number)
+	if (!tx->numbers.empty())
 		run.fenced[tx->thread] = index_of(*tx);
 	/* In place: it found no room, and was rolled back. */
 	if (tx->visible && !tx->drew)
@@ -811,40 +853,65 @@ std::string check_isolation(Isolation isolation)
 	return check_reads(isolation, Versions(), [](const Tx &) { return true; });
 }
 
-std::string check_durable(
-        Isolation isolation, const void *heap, const uint64_t *newest, size_t threads)
+/* Does memory have the update?  Nothing; or it has it in one heap, and lacks it in another. */
+static std::optional<bool> survives(const Tx &tx, const uint64_t *newest)
 {
-	run.failed_ns = current_ns();
-	/* An update that was about to become visible and has survived is the last: no transaction
-	 * had seen it. */
-	for (auto [thread, index] : run.open) {
-		Tx &tx = run.txs[index];
-		auto t = static_cast<size_t>(thread);
-		if (tx.pending && !tx.visible && tx.number && t < threads && tx.number <= newest[t])
+	const auto has = [newest](const Numbered &n) { return n.number <= newest[n.place]; };
+	const auto kept = std::count_if(tx.numbers.begin(), tx.numbers.end(), has);
+	if (kept == 0 || kept == static_cast<std::ptrdiff_t>(tx.numbers.size()))
+		return kept != 0;
+	return std::nullopt;
+}
+
+/* An update that was about to become visible and has survived is the last: no transaction had seen
+ * it. */
+static void complete_pending(const uint64_t *newest)
+{
+	for (auto [thread, index] : run.open)
+		if (Tx &tx = run.txs[index];
+		        tx.pending && !tx.visible && survives(tx, newest).value_or(false))
 			becomes_visible(tx);
-	}
-	std::vector<uint64_t> begun(threads);
+}
+
+/* Which updates memory has.  Nothing, or what is wrong with them. */
+static std::string find_kept(const uint64_t *newest, size_t places)
+{
+	std::vector<uint64_t> begun(places);
 	for (Tx &tx : run.txs) {
-		auto t = static_cast<size_t>(tx.thread);
-		if (!tx.update || t >= threads)
+		if (!tx.update || static_cast<size_t>(tx.thread) >= places)
 			continue;
+		run.named = {index_of(tx)};
+		const std::optional<bool> kept = survives(tx, newest);
+		if (!kept && tx.visible)
+			return name_of(tx) + " survives in one heap, and not in another";
 		/* Without a number it has only promoted, so memory does not tell. */
-		tx.kept = tx.number ? tx.number <= newest[t] : tx.answered && !tx.aborted;
-		if (tx.visible)
-			begun[t] = std::max(begun[t], tx.number);
-		if (tx.answered && !tx.aborted && tx.visible && !tx.kept) {
-			run.named = {index_of(tx)};
+		tx.kept = tx.numbers.empty() ? tx.answered && !tx.aborted : kept.value_or(false);
+		for (const Numbered &n : tx.numbers)
+			if (tx.visible)
+				begun[n.place] = std::max(begun[n.place], n.number);
+		if (tx.answered && !tx.aborted && tx.visible && !tx.kept)
 			return name_of(tx) + " had returned, and is lost";
-		}
 	}
-	for (size_t t = 0; t < threads; t++)
+	run.named.clear();
+	for (size_t t = 0; t < places; t++)
 		if (newest[t] > begun[t])
 			return "update " + std::to_string(newest[t]) + " of thread " +
 			       std::to_string(t) +
 			       " survives, which had not committed: the last that had is " +
 			       std::to_string(begun[t]);
+	return "";
+}
+
+std::string check_durable(
+        Isolation isolation, const void *heap, const uint64_t *newest, size_t places)
+{
+	run.failed_ns = current_ns();
+	complete_pending(newest);
+	std::string wrong = find_kept(newest, places);
+	if (!wrong.empty())
+		return wrong;
 	Versions v;
-	std::string wrong = check_reads(isolation, v,
+	wrong = check_reads(isolation, v,
 	        [](const Tx &tx) { return tx.visible ? tx.kept : tx.answered && !tx.aborted; });
 	if (!wrong.empty()) {
 		/* To blame: transactions that have read lost data, and those that wrote it. */
@@ -871,7 +938,7 @@ std::string check_fenced(const uint64_t *newest, size_t threads)
 	for (auto [thread, index] : run.fenced) {
 		const Tx &tx = run.txs[index];
 		auto t = static_cast<size_t>(thread);
-		if (t < threads && tx.number <= newest[t]) {
+		if (t < threads && survives(tx, newest).value_or(true)) {
 			run.named = {index};
 			return name_of(tx) + " had returned FUR_EFENCED, and the log has it";
 		}
@@ -935,3 +1002,20 @@ void print(std::ostream &out, bool only_named)
 }
 
 } // namespace oracle
+
+/* The linker puts this in the place of the machine's function (--wrap): no other thread runs
+ * between the draw and this note of it. */
+extern "C" {
+uint64_t __real___tsan_atomic64_fetch_add(volatile uint64_t *p, uint64_t operand, int order);
+uint64_t __wrap___tsan_atomic64_fetch_add(volatile uint64_t *p, uint64_t operand, int order);
+}
+
+uint64_t __wrap___tsan_atomic64_fetch_add(volatile uint64_t *p, uint64_t operand, int order)
+{
+	using oracle::run;
+	const uint64_t was = __real___tsan_atomic64_fetch_add(p, operand, order);
+	for (const volatile uint64_t *clock : run.clocks)
+		if (const int thread = oracle::current_thread(); clock == p && thread >= 0)
+			run.drew_at[static_cast<size_t>(thread)] = ++run.moments;
+	return was;
+}

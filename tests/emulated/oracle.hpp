@@ -26,7 +26,8 @@
  *             one for all updates.
  *
  * S is read off memory: every update that stores numbers itself in a word of its thread's own.  One
- * that only promotes is in S if it was answered.  Addresses are offsets from the heap's base, all
+ * that only promotes is in S if it was answered.  An update over several heaps stores a number in
+ * each, and is in S in all of them, or in none.  Addresses are offsets from the heap's base, all
  * words have 8 bytes.  This file's code is not simulated: it takes no time, and no abort undoes it.
  */
 #ifndef ORACLE_HPP
@@ -36,6 +37,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <string>
+#include <vector>
 
 namespace oracle
 {
@@ -44,9 +46,13 @@ enum class Isolation { OPACITY, SNAPSHOT };
 
 /* A run begins.  `initial`: the heap as it is, `bytes` long; it is copied. */
 void start(const void *initial, size_t bytes);
+/* After it, if that memory holds several heaps: their clocks, from which updates draw durTSs.
+ * DurTSs of two heaps tell no order.  The moments of the draws do: the machine makes one at a
+ * time. */
+void several(const std::vector<const volatile uint64_t *> &clocks);
 
 /* By the thread that runs the transaction, in this order: */
-void invoke(bool update); /* before its begin is called */
+void invoke(bool update, unsigned heap = 0); /* before its begin is called */
 /* Its begin has returned, or its body runs, perhaps not for the first time: then the last attempt
  * has been defeated, if it has not aborted */
 void attempt();
@@ -68,6 +74,13 @@ enum class Becomes {
 };
 /* Before its end is called; `number`: of the update, in its thread */
 void committing(Becomes how, uint64_t number);
+/* The same for one over several heaps: for each that it has written, where newest[] of
+ * check_durable() has the number of the thread's last update there, and this one's. */
+struct Numbered {
+	size_t place;
+	uint64_t number;
+};
+void committing(Becomes how, const Numbered *numbers, size_t n);
 /* Its end has returned.  True: it has read from an update that has not been answered. */
 bool returned(bool committed);
 /* Or: its end has returned with a ticket.  Returns a mark: the transactions of this thread that
@@ -75,12 +88,12 @@ bool returned(bool committed);
 uint64_t ended();
 /* By any thread: a wait for a ticket of `thread` has returned; `mark`: ended()'s for that ticket.
  * True: a transaction that is answered now has read from an update that has not been answered. */
-bool answered(int thread, uint64_t mark);
+bool answered(int thread, uint64_t mark, unsigned heap = 0);
 /* Or: its end, if it has begun to commit, has returned FUR_EFENCED, and its thread does no more. */
 void fenced();
 /* A wait for all updates has returned; `mark`: before_sync()'s, before the wait. */
 uint64_t before_sync();
-bool synced(uint64_t mark);
+bool synced(uint64_t mark, unsigned heap = 0);
 
 /* Events that only software knows, reported by the thread of the transaction: */
 void visible(); /* the update that is committing becomes visible now, after all that did before */
@@ -102,9 +115,9 @@ extern uint64_t (*current_ns)();
 std::string check_isolation(Isolation isolation);
 
 /* Nothing, or what is wrong with the heap after recovery.  `newest[t]`: the last update of thread t
- * according to the heap. */
+ * according to the heap; if there are several, that in each (Numbered). */
 std::string check_durable(
-        Isolation isolation, const void *heap, const uint64_t *newest, size_t threads);
+        Isolation isolation, const void *heap, const uint64_t *newest, size_t places);
 
 /* Nothing, or an update that has returned FUR_EFENCED, and is in a heap that follows the shipping
  * log. */

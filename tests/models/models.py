@@ -13,10 +13,10 @@
 
 Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, sweep.pml,
 switch.pml, snapshot.pml, group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml,
-bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml, shipapply.pml, gate.pml, grouplocks.pml,
-groupwaits.pml or groupheaps.pml.  Before any, models.py checks that its table of mutations agrees
-with the lists at the heads of the models, and with the headings of the planted bugs
-(tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
+bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml, shipapply.pml, gate.pml, tide.pml, csn.pml,
+grouplocks.pml, groupwaits.pml or groupheaps.pml.  Before any, models.py checks that its table of
+mutations agrees with the lists at the heads of the models, and with the headings of the planted
+bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -54,6 +54,8 @@ GROUP_LOCKS = HERE / "grouplocks.pml"
 GROUP_WAITS = HERE / "groupwaits.pml"
 GROUP_HEAPS = HERE / "groupheaps.pml"
 GATE = HERE / "gate.pml"
+TIDE = HERE / "tide.pml"
+CSN = HERE / "csn.pml"
 PLANTS = HERE.parent / "plants"
 MACHINES = {
     "tsx": ["TSX"],
@@ -324,6 +326,10 @@ GATE_SETTINGS: dict[str, list[str]] = {
     "gatekeep": ["KEEP"],
     "gatereads": ["READS"],
 }
+# Of tide.pml.
+TIDE_SETTINGS: dict[str, list[str]] = {"tide": [], "tidereads": ["RO"]}
+# Of csn.pml.
+CSN_SETTINGS: dict[str, list[str]] = {"csn": [], "csnatomic": ["ATOMIC"]}
 LONG_CLAIMS_SETTINGS: dict[str, list[str]] = {
     "claimstwice": ["NR=2"],
     "claimsdeathtwice": ["DEATH", "NR=2", "NS=2"],
@@ -774,10 +780,16 @@ SHIP_APPLY_MUTATIONS = [
 ]
 # Of grouplocks.pml.
 GROUP_LOCKS_MUTATIONS = [
-    Mutation("LOOKEARLY", "INV-GU1", [], [], ["grouplockscross"]),
-    Mutation("LOOKWRITTEN", "INV-GU1", [], [], ["grouplockscross"]),
+    Mutation("LOOKEARLY", "INV-GU1", ["group-looks-early"], [], ["grouplockscross"]),
+    Mutation("LOOKWRITTEN", "INV-GU1", ["group-looks-written"], [], ["grouplockscross"]),
     Mutation("HEAPBYHEAP", "INV-GU1", [], [], ["grouplocks", "grouplockscross"]),
-    Mutation("EXTENDALONE", "INV-GU2", [], [], ["grouplocks", "grouplocksoptimistic"]),
+    Mutation(
+        "EXTENDALONE",
+        "INV-GU2",
+        ["group-extends-alone"],
+        [],
+        ["grouplocks", "grouplocksoptimistic"],
+    ),
     Mutation("SNAPLATE", "INV-GU2", [], [], ["grouplocks"]),
     Mutation("UNORDERED", "INV-GU3", [], [], ["grouplocks", "grouplocksserial"]),
     Mutation("TURNSFIRST", "INV-GU3", [], [], ["grouplocks", "grouplocksserial"]),
@@ -794,10 +806,10 @@ GROUP_WAITS_MUTATIONS = [
 ]
 # Of groupheaps.pml.
 GROUP_HEAPS_MUTATIONS = [
-    Mutation("NOPEERS", "INV-GU5", [], [], ["groupheaps"]),
-    Mutation("PARTLEAVES", "INV-GU6", [], [], ["groupheaps", "groupheapslate"]),
+    Mutation("NOPEERS", "INV-GU5", ["group-no-names"], [], ["groupheaps"]),
+    Mutation("PARTLEAVES", "INV-GU6", ["group-leaves-first"], [], ["groupheaps", "groupheapslate"]),
     Mutation("LEAVEEACH", "INV-GU6", [], [], ["groupheaps"]),
-    Mutation("READONLY", "INV-GU7", [], [], ["groupheapsonly"]),
+    Mutation("READONLY", "INV-GU7", ["group-read-unsettled"], [], ["groupheapsonly"]),
     Mutation("NODECISION", "INV-GU8", [], [], ["groupheaps"]),
     Mutation("DECIDELATE", "INV-GU8", [], [], ["groupheaps"]),
     Mutation("ALONEFORGETS", "INV-GU8", [], [], ["groupheaps"]),
@@ -818,6 +830,22 @@ GATE_MUTATIONS = [
     Mutation("ASKEDKEPT", "INV-SH6", [], [], ["gatekeep"]),
     Mutation("READEROPEN", "INV-SH6", ["ship-gate-reader-blind"], [], ["gatereads"]),
     Mutation("FENCEDFIRST", "INV-SH7", [], [], ["gate"]),
+]
+# Of tide.pml.
+TIDE_MUTATIONS = [
+    Mutation("NOVALIDATE", "INV-TD2", [], [], ["tide", "tidereads"]),
+    Mutation("ROSKIP", "INV-TD2", [], [], ["tidereads"]),
+    Mutation("EARLYTURN", "INV-TD2", [], [], ["tide"]),
+    Mutation("CLOCKFIRST", "INV-TD3", [], [], ["tide"]),
+    Mutation("FAILMOVES", "INV-TD4", [], [], ["tide"]),
+    Mutation("PRINTED", "INV-TD4", [], [], ["tide", "tidereads"]),
+]
+# Of csn.pml.
+CSN_MUTATIONS = [
+    Mutation("PUBLISHED", "INV-CN2", [], [], ["csn", "csnatomic"]),
+    Mutation("STRICT", "INV-CN1", [], [], ["csn"]),
+    Mutation("UNORDERED", "INV-CN3", [], [], ["csn"]),
+    Mutation("OWNUNSEEN", "INV-CN4", [], [], ["csn"]),
 ]
 ALL_MUTATIONS = (
     MUTATIONS
@@ -842,6 +870,8 @@ ALL_MUTATIONS = (
     + GROUP_WAITS_MUTATIONS
     + GROUP_HEAPS_MUTATIONS
     + GATE_MUTATIONS
+    + TIDE_MUTATIONS
+    + CSN_MUTATIONS
 )
 # Steps that a model leaves out or swaps without harm, and the settings or machines.
 SPARED = {
@@ -855,6 +885,8 @@ SPARED = {
     "PARTKEPT": ["shipapplyfirst"],
     "OPENEARLY": ["grouplocks"],
     "BEGINBLIND": ["gate", "gatekeep"],
+    "PUBLISHLATE": ["tide", "tidereads"],
+    "STRICT": ["csnatomic"],
 }
 
 # Of the cases without --long, those that take seconds, the longest first.  gcc optimises them, and
@@ -950,6 +982,8 @@ def cases(long: bool) -> dict[str, Case]:
         | cases_of(SHIP_APPLY, SHIP_APPLY_SETTINGS, SHIP_APPLY_MUTATIONS)
         | group_update_cases()
         | cases_of(GATE, GATE_SETTINGS, GATE_MUTATIONS)
+        | cases_of(TIDE, TIDE_SETTINGS, TIDE_MUTATIONS)
+        | cases_of(CSN, CSN_SETTINGS, CSN_MUTATIONS)
         | spared_cases()
     )
     return {name: case for name, case in every.items() if long or not case.long}
@@ -1031,6 +1065,8 @@ def spared_cases() -> dict[str, Case]:
                 (SHIP_APPLY, SHIP_APPLY_SETTINGS),
                 (GROUP_LOCKS, GROUP_LOCKS_SETTINGS),
                 (GATE, GATE_SETTINGS),
+                (TIDE, TIDE_SETTINGS),
+                (CSN, CSN_SETTINGS),
             ):
                 if name in settings:
                     found[f"{name}-{spared}"] = Case(model, settings[name] + [spared], True)
@@ -1062,6 +1098,8 @@ def disagreements() -> list[str]:
         (GROUP_WAITS, GROUP_WAITS_MUTATIONS),
         (GROUP_HEAPS, GROUP_HEAPS_MUTATIONS),
         (GATE, GATE_MUTATIONS),
+        (TIDE, TIDE_MUTATIONS),
+        (CSN, CSN_MUTATIONS),
     ):
         invariants = {m.name: m.invariant for m in mutations}
         listed = dict(MUTATION_LINE.findall(model.read_text().split("*/")[0]))

@@ -350,6 +350,53 @@ def near_memory(place):
         refused(run(*options, "--build", build, *args), says)
 
 
+def transactions_in_modules(place):
+    """The paper on OLTPim: measured, gone on with, drawn again, damage refused."""
+    out = os.path.join(place, "oltpim")
+    journal, page = (os.path.join(out, name) for name in ("oltpim.jsonl", "oltpim.md"))
+    pictures = [
+        os.path.join(out, f"oltpim-figure-{number}.png") for number in ("7", "7-scans", 8, 9, 12)
+    ]
+    options = ["--paper", "oltpim", "--quick", "--out", out]
+    done = run(*options, "--build", build)
+    if "gcc-riscv64-unknown-elf" in done.stderr:
+        print("--paper oltpim left out: it needs the package gcc-riscv64-unknown-elf")
+        return
+    assert done.returncode == 0 and page in done.stdout, done.stdout + done.stderr
+    kept = read_runs(journal)
+    with open(page, encoding="utf-8") as file:
+        text = file.read()
+    assert "What was not run" in text and "TPC-C" in text
+    for made_before in (*pictures, page):
+        assert os.path.getsize(made_before) > 1000
+        os.remove(made_before)
+    # A run that a kill cut short is made again, with the same result.
+    with open(journal, "rb+") as file:
+        file.truncate(os.path.getsize(journal) - 10)
+    again = run(*options, "--build", build)
+    assert again.returncode == 0 and read_runs(journal) == kept, again.stderr
+    nowhere = os.path.join(place, "nowhere")
+    drawn = run(*options, "--plot-only", "--build", nowhere)
+    assert drawn.returncode == 0 and all(map(os.path.exists, pictures)), drawn.stderr
+    with open(page, encoding="utf-8") as file:
+        assert file.read() == text
+    write_runs(journal, [kept[0], {**kept[0], "result": {}}])
+    refused(run(*options, "--plot-only"), f"{journal}:2: damaged, not the result of a run")
+    # What was not run is named, and not drawn.
+    write_runs(journal, kept[:1])
+    assert run(*options, "--plot-only").returncode == 0
+    assert not any(map(os.path.exists, pictures))
+    with open(page, encoding="utf-8") as file:
+        text = file.read()
+    assert "Figure 8. Batches: runs are missing." in text and "| not run |" in text, text
+    for args, says in [
+        (["--native"], "--native: the device of --paper oltpim is emulated"),
+        (["--machine", "upmem"], "--paper oltpim has machines of its own"),
+        (["--build", place], "oltpim-emulated: not there: build it"),
+    ]:
+        refused(run(*options, "--build", build, *args), says)
+
+
 def without_matplotlib(place):
     write(os.path.join(place, "matplotlib.py"), [b"raise ImportError\n"])
     refused(run("--help", env={**os.environ, "PYTHONPATH": place}), "matplotlib is not there")
@@ -366,5 +413,6 @@ with tempfile.TemporaryDirectory() as directory:
     usage(directory)
     other_paper(directory)
     near_memory(directory)
+    transactions_in_modules(directory)
     without_matplotlib(directory)
 print("ok")

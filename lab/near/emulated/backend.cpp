@@ -2,10 +2,12 @@
  *
  * backend.cpp - the back end near_emulated: ranks of interpreted elements, in virtual time.
  *
- * Each rank has a host with a clock of its own.  A launch runs the kernel to its end at once; the
- * clock says when near_poll() reports that.  No program can tell the difference: on an exclusive
- * machine the host may not look before (INV-NM1), and on a coherent one the memory that it reads
- * while the kernel runs is that of the kernel's end, one of the states that a race allows.
+ * Each rank has a host with a clock of its own, or near_options.clock: then each call begins at
+ * the time of the thread that makes it, and the thread is busy until the call's end.  A launch runs
+ * the kernel to its end at once; the clock says when near_poll() reports that.  No program can tell
+ * the difference: on an exclusive machine the host may not look before (INV-NM1), and on a coherent
+ * one the memory that it reads while the kernel runs is that of the kernel's end, one of the states
+ * that a race allows.
  */
 #include "near/backend.h"
 #include "element.hpp"
@@ -13,6 +15,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <sys/mman.h>
@@ -37,6 +40,13 @@ struct Rank {
 	near_counters counters = {};
 	Time ends = 0;
 	bool with_elements = false; /* they have the memory, not the host */
+	unsigned channel = 0;
+};
+
+struct Channel {
+	std::mutex mutex; /* ranks on it may be called at once */
+	near_channel counters = {};
+	Time free = 0; /* it has carried everything */
 };
 
 struct Machine {
@@ -44,7 +54,9 @@ struct Machine {
 	near_shape shape = {};
 	uint64_t most_instructions = 0, mapped = 0;
 	unsigned host_threads = 1;
+	const near_clock *clock = nullptr;
 	std::vector<Rank> ranks;
+	std::unique_ptr<Channel[]> channels;
 
 	~Machine()
 	{
@@ -58,9 +70,49 @@ struct Machine {
 	}
 };
 
-Rank &rank_of(void *machine, unsigned rank)
+/* ----------------------------------------------------------------- time of the host */
+
+/* Run f() at no time of a simulated host: neither is this code simulated, nor the code of the
+ * standard library that it may share with a simulated program. */
+template <class F>
+void unseen(const near_clock *clock, F f)
 {
-	return static_cast<Machine *>(machine)->ranks[rank];
+	if (!clock)
+		return f();
+	clock->unseen([](void *p) { (*static_cast<F *>(p))(); }, &f);
+}
+
+/* A call that takes time begins, does its work, and ends. */
+template <class F>
+void take_time(const Machine &m, Rank &r, F work)
+{
+	if (m.clock)
+		r.counters.host_ps = std::max(r.counters.host_ps, m.clock->enter());
+	unseen(m.clock, work);
+	if (m.clock)
+		m.clock->until(r.counters.host_ps);
+}
+
+/* The channel carries these bytes from now on, or, if it is busy, later.  Returns when it has.
+ * Only a common clock has an order of several ranks' calls. */
+Time carry(Machine &m, const Rank &r, uint64_t near_channel::*counter, uint64_t bytes)
+{
+	Channel &c = m.channels[r.channel];
+	const auto time = static_cast<Time>(m.d.channel_ps_per_byte * static_cast<double>(bytes));
+	const std::lock_guard lock(c.mutex);
+	const Time now = r.counters.host_ps, begin = m.clock ? std::max(now, c.free) : now;
+	c.counters.*counter += bytes;
+	c.counters.busy_ps += time;
+	return c.free = begin + time;
+}
+
+/* The memory changes hands. */
+void hand_over(Machine &m, Rank &r, bool with_elements)
+{
+	r.with_elements = with_elements;
+	carry(m, r, &near_channel::control_bytes, m.d.control_bytes);
+	r.counters.host_ps += m.d.switching;
+	r.counters.switch_ps += m.d.switching;
 }
 
 /* ----------------------------------------------------------------- opening */
@@ -87,9 +139,12 @@ void set_shape(Machine &m, const near_options &o)
 	s.scratch_bytes = d.scratch_bytes;
 	s.transfer_align = d.transfer_align, s.transfer_most = d.transfer_most;
 	s.locks = d.locks;
+	s.channels = d.channels;
 	s.mhz = d.mhz;
 	m.most_instructions = o.most_instructions;
 	m.host_threads = o.host_threads ? o.host_threads : 1;
+	m.clock = o.clock;
+	m.channels = std::make_unique<Channel[]>(d.channels);
 }
 
 void open_rank(Machine &m, Rank &r)
@@ -107,7 +162,7 @@ void open_rank(Machine &m, Rank &r)
 	}
 }
 
-int emulated_open(const near_options *o, near_shape *shape, void **machine)
+int open_machine(const near_options *o, near_shape *shape, void **machine)
 {
 	try {
 		auto m = std::make_unique<Machine>();
@@ -115,8 +170,10 @@ int emulated_open(const near_options *o, near_shape *shape, void **machine)
 		set_shape(*m, *o);
 		m->mapped = m->shape.memory_bytes * (m->shape.coherent ? 1 : m->shape.elements);
 		m->ranks.resize(m->shape.ranks);
-		for (Rank &r : m->ranks)
-			open_rank(*m, r);
+		for (unsigned k = 0; k < m->ranks.size(); k++) {
+			m->ranks[k].channel = k % m->d.channels;
+			open_rank(*m, m->ranks[k]);
+		}
 		*shape = m->shape;
 		*machine = m.release();
 		return 0;
@@ -128,9 +185,17 @@ int emulated_open(const near_options *o, near_shape *shape, void **machine)
 	}
 }
 
+int emulated_open(const near_options *o, near_shape *shape, void **machine)
+{
+	int error = 0;
+	unseen(o->clock, [&] { error = open_machine(o, shape, machine); });
+	return error;
+}
+
 void emulated_close(void *machine)
 {
-	delete static_cast<Machine *>(machine);
+	auto *m = static_cast<Machine *>(machine);
+	unseen(m->clock, [m] { delete m; });
 }
 
 /* ----------------------------------------------------------------- load */
@@ -177,9 +242,8 @@ int load_image(Machine &m, Rank &r, const near_kernel &kernel, const near_image 
 	return 0;
 }
 
-int emulated_load(void *machine, unsigned rank, const near_kernel *kernel)
+int load_kernel(Machine &m, unsigned rank, const near_kernel *kernel)
 {
-	Machine &m = *static_cast<Machine *>(machine);
 	const near_image *image = image_of(*kernel, m.d.isa);
 	if (!image)
 		return fur_fail(FUR_ENOENT,
@@ -196,19 +260,32 @@ int emulated_load(void *machine, unsigned rank, const near_kernel *kernel)
 	}
 }
 
+int emulated_load(void *machine, unsigned rank, const near_kernel *kernel)
+{
+	Machine &m = *static_cast<Machine *>(machine);
+	int error = 0;
+	unseen(m.clock, [&] { error = load_kernel(m, rank, kernel); });
+	return error;
+}
+
 /* ----------------------------------------------------------------- push and pull */
 
 /* The host's time for a copy; before it, the memory is given back if the elements have it. */
-Time begin_copy(const Machine &m, Rank &r, const near_copy &c, double ps_per_byte)
+void copy_takes(Machine &m, Rank &r, const near_copy &c, bool push)
 {
-	if (r.with_elements && !m.d.coherent) {
-		r.with_elements = false;
-		r.counters.host_ps += m.d.switching;
-		r.counters.switch_ps += m.d.switching;
-	}
-	const auto time = static_cast<Time>(ps_per_byte * static_cast<double>(c.bytes * c.rows));
-	r.counters.host_ps += time;
-	return time;
+	near_counters &n = r.counters;
+	if (r.with_elements && !m.d.coherent)
+		hand_over(m, r, false);
+	const uint64_t bytes = c.bytes * c.rows;
+	const double ps_per_byte = push ? m.d.push_ps_per_byte : m.d.pull_ps_per_byte;
+	const Time carried =
+	        carry(m, r, push ? &near_channel::written_bytes : &near_channel::read_bytes, bytes);
+	const Time alone = n.host_ps + static_cast<Time>(ps_per_byte * static_cast<double>(bytes)),
+	           end = std::max(alone, carried);
+	n.channel_ps += end - alone;
+	(push ? n.push_ps : n.pull_ps) += end - n.host_ps;
+	(push ? n.pushed_bytes : n.pulled_bytes) += bytes;
+	n.host_ps = end;
 }
 
 uint8_t *row_of(Rank &r, const near_copy &c, unsigned row)
@@ -221,21 +298,24 @@ void emulated_push(void *machine, unsigned rank, const near_copy *c, const void 
 {
 	Machine &m = *static_cast<Machine *>(machine);
 	Rank &r = m.ranks[rank];
-	r.counters.push_ps += begin_copy(m, r, *c, m.d.push_ps_per_byte);
-	r.counters.pushed_bytes += c->bytes * c->rows;
-	for (unsigned k = 0; k < c->rows; k++)
-		memcpy(row_of(r, *c, k), static_cast<const uint8_t *>(matrix) + k * c->bytes,
-		        c->bytes);
+	take_time(m, r, [&] {
+		copy_takes(m, r, *c, true);
+		for (unsigned k = 0; k < c->rows; k++)
+			memcpy(row_of(r, *c, k),
+			        static_cast<const uint8_t *>(matrix) + k * c->bytes, c->bytes);
+	});
 }
 
 void emulated_pull(void *machine, unsigned rank, const near_copy *c, void *matrix)
 {
 	Machine &m = *static_cast<Machine *>(machine);
 	Rank &r = m.ranks[rank];
-	r.counters.pull_ps += begin_copy(m, r, *c, m.d.pull_ps_per_byte);
-	r.counters.pulled_bytes += c->bytes * c->rows;
-	for (unsigned k = 0; k < c->rows; k++)
-		memcpy(static_cast<uint8_t *>(matrix) + k * c->bytes, row_of(r, *c, k), c->bytes);
+	take_time(m, r, [&] {
+		copy_takes(m, r, *c, false);
+		for (unsigned k = 0; k < c->rows; k++)
+			memcpy(static_cast<uint8_t *>(matrix) + k * c->bytes, row_of(r, *c, k),
+			        c->bytes);
+	});
 }
 
 /* ----------------------------------------------------------------- launch and poll */
@@ -274,7 +354,7 @@ void run_all(const Machine &m, Rank &r)
 		t.join();
 }
 
-void add_up(const Machine &m, Rank &r)
+void add_up(Machine &m, Rank &r)
 {
 	near_counters &c = r.counters;
 	uint64_t slowest = 0;
@@ -288,16 +368,12 @@ void add_up(const Machine &m, Rank &r)
 	c.cycles += slowest;
 	const auto time = static_cast<Time>(static_cast<double>(slowest) * 1e6 / m.d.mhz);
 	c.kernel_ps += time;
-	c.switch_ps += m.d.switching;
-	c.host_ps += m.d.switching;
+	hand_over(m, r, true);
 	r.ends = c.host_ps + time;
-	r.with_elements = true;
 }
 
-int emulated_launch(void *machine, unsigned rank, unsigned tasklets)
+int launch(Machine &m, Rank &r, unsigned tasklets)
 {
-	Machine &m = *static_cast<Machine *>(machine);
-	Rank &r = m.ranks[rank];
 	const auto room = static_cast<uint32_t>(m.d.scratch_bytes - r.program.data.size());
 	const uint32_t stack = room / tasklets & ~15u;
 	if (stack < LEAST_STACK)
@@ -317,10 +393,18 @@ int emulated_launch(void *machine, unsigned rank, unsigned tasklets)
 	return 0;
 }
 
-near_state emulated_poll(void *machine, unsigned rank, near_fault_report *fault)
+int emulated_launch(void *machine, unsigned rank, unsigned tasklets)
 {
-	const Machine &m = *static_cast<Machine *>(machine);
-	Rank &r = rank_of(machine, rank);
+	Machine &m = *static_cast<Machine *>(machine);
+	Rank &r = m.ranks[rank];
+	int error = 0;
+	take_time(m, r, [&] { error = launch(m, r, tasklets); });
+	return error;
+}
+
+near_state poll(Machine &m, Rank &r, near_fault_report *fault)
+{
+	carry(m, r, &near_channel::control_bytes, m.d.control_bytes);
 	r.counters.host_ps += m.d.poll;
 	r.counters.poll_ps += m.d.poll;
 	if (r.counters.host_ps < r.ends)
@@ -333,9 +417,25 @@ near_state emulated_poll(void *machine, unsigned rank, near_fault_report *fault)
 	return NEAR_DONE;
 }
 
+near_state emulated_poll(void *machine, unsigned rank, near_fault_report *fault)
+{
+	Machine &m = *static_cast<Machine *>(machine);
+	Rank &r = m.ranks[rank];
+	near_state state = NEAR_RUNNING;
+	take_time(m, r, [&] { state = poll(m, r, fault); });
+	return state;
+}
+
 void emulated_count(void *machine, unsigned rank, near_counters *counters)
 {
-	*counters = rank_of(machine, rank).counters;
+	*counters = static_cast<const Machine *>(machine)->ranks[rank].counters;
+}
+
+void emulated_count_channel(void *machine, unsigned channel, near_channel *counters)
+{
+	Channel &c = static_cast<Machine *>(machine)->channels[channel];
+	const std::lock_guard lock(c.mutex);
+	*counters = c.counters;
 }
 
 } // namespace
@@ -350,5 +450,6 @@ extern "C" const near_backend near_emulated = {
         .launch = near_emu::emulated_launch,
         .poll = near_emu::emulated_poll,
         .count = near_emu::emulated_count,
+        .count_channel = near_emu::emulated_count_channel,
         .close = near_emu::emulated_close,
 };

@@ -59,6 +59,9 @@ private:
 			fail(get("poll_ns"), "poll_ns is 0: a host that polls would stop time");
 		d.push_ps_per_byte = per_byte("push_bytes_per_us");
 		d.pull_ps_per_byte = per_byte("pull_bytes_per_us");
+		d.channels = count("channels", 1, 64);
+		d.channel_ps_per_byte = per_byte("channel_bytes_per_us");
+		d.control_bytes = count("control_bytes", 0, 4096);
 	}
 
 	Line line(const char *key)
@@ -146,8 +149,8 @@ Description read_description(const std::string &machine)
 	const std::string path = file ? base : std::string(FUR_MACHINES) + "/" + base + ".toml";
 	std::ifstream probe(path);
 	if (!probe && !file)
-		throw std::runtime_error(base + ": no such machine: use upmem, pul-ndp, or a file "
-		                                "that describes one");
+		throw std::runtime_error(base + ": no such machine: use upmem, upmem-sdk, pul-ndp, "
+		                                "or a file that describes one");
 	if (!probe)
 		throw std::runtime_error(path + ": " + strerror(errno));
 	try {

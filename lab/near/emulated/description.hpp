@@ -35,6 +35,8 @@ struct Description {
 	double mhz = 1;
 	Time switching = 0, poll = 0;
 	double push_ps_per_byte = 0, pull_ps_per_byte = 0;
+	unsigned channels = 1, control_bytes = 0;
+	double channel_ps_per_byte = 0;
 	/* exclusive */
 	unsigned revolve = 1;
 	Line dma_read, dma_write;

@@ -80,13 +80,10 @@ void make_zeroed(Tx *tx, T **place, size_t count = 1)
 	fur_store(tx, place, reinterpret_cast<T *>(made));
 }
 
-/* The heap from which every run starts: some keys, some money. */
-template <class Subject>
-void make_heap(const Options &o, const std::string &path)
+/* What every run starts with: some keys, some money. */
+template <class Subject, class Thread>
+void fill_heap(const Options &o, Subject &subject, Thread &self)
 {
-	Subject::make(o, path);
-	Subject subject(o, path.c_str(), FUR_HTM_NONE, 0);
-	typename Subject::Thread self(subject);
 	auto one = [&](auto &&body) {
 		self.update_or_abort([&](auto *tx) {
 			body(tx);
@@ -119,6 +116,16 @@ void make_heap(const Options &o, const std::string &path)
 		auto *database = tpcc::load(one, 1, MICRO, 1, [] {});
 		one([&](auto *tx) { fur_store(tx, &data->database, database); });
 	}
+}
+
+/* The heap from which every run starts. */
+template <class Subject>
+void make_heap(const Options &o, const std::string &path)
+{
+	Subject::make(o, path);
+	Subject subject(o, path.c_str(), FUR_HTM_NONE, 0);
+	typename Subject::Thread self(subject);
+	fill_heap(o, subject, self);
 }
 
 /* Whether the data holds together, whatever the transactions were.  Nothing, or what is wrong. */

@@ -19,6 +19,7 @@
  *     seed.hpp, plan.hpp    one seed, and the choices that it stands for
  *     subject.hpp           the interface of a system; fur_subject.hpp, baseline_subject.hpp
  *     worker.hpp, data.hpp  the workloads, and their data in the heap
+ *     group.cpp             libfur with several heaps, and the workload over them
  *     recorded.hpp          transactions that report their accesses to the oracle
  *
  * The compiler instruments all of them; only code that simulate() calls runs on the machine.
@@ -26,6 +27,7 @@
 #include "../../../tools/common/command_line.hpp"
 #include "baseline_subject.hpp"
 #include "fur_subject.hpp"
+#include "group.hpp"
 #include "plants.hpp"
 #include "pool.hpp"
 #include "subject.hpp"
@@ -59,13 +61,20 @@ int wrong_usage(const std::string &what)
 	return 2;
 }
 
-void add_options(tools::CommandLine &line, Options &o)
+void add_subject(tools::CommandLine &line, Options &o)
 {
 	line.option("--tm", o.tm,
 	        "fur-opacity, fur-snapshot, fur-paper, spht, spht-sihtm, pisces, specpmt, "
 	        "specpmt-paper");
 	line.option("--workload", o.workload,
-	        "bank, bulk, collections, containers, flags, intset, tables, tpcc, words");
+	        "bank, bulk, collections, containers, flags, intset, tables, tpcc, words, or "
+	        "group, "
+	        "of libfur: updates over several heaps");
+}
+
+void add_options(tools::CommandLine &line, Options &o)
+{
+	add_subject(line, o);
 	line.option("--threads", o.threads, "simulated threads");
 	line.option("--operations", o.operations, "transactions of each thread");
 	line.option("--seeds", o.seeds, "from..to");
@@ -168,8 +177,8 @@ std::string mistake_in(Options &o)
 		       "pisces, specpmt or specpmt-paper";
 	if (!workloads.contains(o.workload))
 		return "--workload " + o.workload +
-		       ": use bank, bulk, collections, containers, flags, intset, tables, tpcc or "
-		       "words";
+		       ": use bank, bulk, collections, containers, flags, group, intset, tables, "
+		       "tpcc or words";
 	if (!o.isolation.empty() && o.isolation != "opacity" && o.isolation != "snapshot")
 		return "--isolation " + o.isolation + ": use opacity or snapshot";
 	if (o.threads < 1 || o.threads >= MOST_THREADS)
@@ -186,6 +195,9 @@ std::string mistake_in(Options &o)
 	if ((o.workload == "containers" || o.workload == "collections") &&
 	        o.tm.rfind("fur-", 0) != 0)
 		return "--workload " + o.workload + " is for libfur: use --tm fur-opacity";
+	if (o.workload == "group" && (o.tm != "fur-opacity" || o.ships || o.handover || o.replayer))
+		return "--workload group is for --tm fur-opacity, without --ships, --handover and "
+		       "--replayer";
 	if (o.any && o.tm.rfind("fur-", 0) != 0)
 		return "--any is for libfur: use --tm fur-opacity";
 	if (o.handover && o.crash)
@@ -236,7 +248,7 @@ int main(int argc, char **argv)
 	if (auto status = run_variant(o, argv))
 		return *status;
 	settle(o);
-	return explore_seeds(o, systems.at(o.tm));
+	return explore_seeds(o, o.workload == "group" ? group_system : systems.at(o.tm));
 }
 
 } // namespace

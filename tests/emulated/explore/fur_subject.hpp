@@ -107,8 +107,11 @@ public:
 		explicit Thread(Fur &fur)
 		{
 			must(fur_thread_register(fur.heap_, nullptr, &self_));
-			run.thread_of[self_->index] = emu_thread();
-			self_->window.commit.dset.most = run.dset_most;
+			registered();
+		}
+		explicit Thread(fur_thread *self) : self_(self)
+		{
+			registered();
 		}
 		template <class Body>
 		void read(Body body)
@@ -248,6 +251,11 @@ public:
 		}
 
 	private:
+		void registered()
+		{
+			run.thread_of[self_->index] = emu_thread();
+			self_->window.commit.dset.most = run.dset_most;
+		}
 		template <class Body>
 		void optimistically(Body &body, fur_ticket *ticket)
 		{
@@ -310,12 +318,17 @@ public:
 		return heap_size(heap_);
 	}
 	/* Replays with this many threads even when there is little to replay. */
-	void replay_with(unsigned threads, unsigned preload, bool batch, unsigned unload_lines)
+	static void replay_with(fur_heap *heap, unsigned threads, unsigned preload, bool batch,
+	        unsigned unload_lines)
 	{
 		replay_options how = replay_soon(threads, preload);
 		how.strategy = batch ? REPLAY_BATCH : REPLAY_SEQUENTIAL;
 		how.unload_lines = unload_lines;
-		heap_->durability.replay_options = how;
+		heap->durability.replay_options = how;
+	}
+	void replay_with(unsigned threads, unsigned preload, bool batch, unsigned unload_lines)
+	{
+		replay_with(heap_, threads, preload, batch, unload_lines);
 	}
 	uint64_t blocks(std::string &wrong) const
 	{
@@ -540,7 +553,6 @@ public:
 		munmap(reinterpret_cast<void *>(ADDRESS), heap_bytes(o));
 	}
 
-private:
 	static constexpr uint64_t ADDRESS = UINT64_C(0x300000000000);
 
 	static fur_options options(const Options &o, fur_htm htm)
@@ -558,6 +570,8 @@ private:
 		f.isolation = o.snapshot ? FUR_SNAPSHOT : FUR_OPACITY;
 		return f;
 	}
+
+private:
 	fur_heap *heap_ = nullptr;
 	uint32_t stopping_ = 0; /* the shipper */
 };

@@ -6,6 +6,7 @@
 #include "../../../emulator/emulated.h"
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -63,8 +64,8 @@ std::string repeat_with(const Options &o, uint64_t seed, uint64_t crash_at)
 	std::string path = heap + "." + std::to_string(seed);
 	Plan plan = plan_of(o, seed, longest);
 	Outcome outcome = run_seed(o, system, plan, seed, heap, path);
-	unlink(path.c_str());
-	unlink((path + ".image").c_str());
+	std::filesystem::remove_all(path);
+	std::filesystem::remove_all(path + ".image");
 	if (!o.history.empty()) {
 		std::ofstream file(o.history);
 		oracle::print(file, false);
@@ -102,7 +103,7 @@ public:
 	~Pool()
 	{
 		for (const auto &[workload, heap] : heaps_)
-			unlink(heap.file.c_str());
+			std::filesystem::remove_all(heap.file);
 	}
 	Pool(const Pool &) = delete;
 
@@ -243,9 +244,8 @@ private:
 			        without_report(child.seed, "a call failed that must not (above)");
 		std::cout << violation << std::flush;
 		for (const std::string end : {"", ".image"})
-			unlink((heap_for(options_of(o_, child.seed)).file + "." +
-			        std::to_string(child.seed) + end)
-			                .c_str());
+			std::filesystem::remove_all(heap_for(options_of(o_, child.seed)).file +
+			                            "." + std::to_string(child.seed) + end);
 	}
 	/* Read the pairs of points in a child's report. */
 	void learn(std::istream &in)

@@ -28,9 +28,15 @@ static bool publishes_bulk(const commit *c)
 	return explore::run.bulk && explore::run.thread_of[c->me] == explore::run.bulk_thread;
 }
 
-/* Of each index: the durTS by which its update has become visible, or 0.  Updates draw inside
- * hardware transactions, whose abort undoes allocations, so this needs none. */
-static std::array<uint64_t, 256> visible_by;
+/* Of each simulated thread: the durTS by which its update has become visible, in the last heap if
+ * it is over several, or 0.  Updates draw inside hardware transactions, whose abort undoes
+ * allocations, so this needs none. */
+static std::array<uint64_t, EMU_MAX_THREADS> visible_by;
+
+static uint64_t &visible_by_mine()
+{
+	return visible_by.at(static_cast<size_t>(emu_thread()));
+}
 
 /* No other thread sees the update's stores before it frees its stamps, or lets readers in; and what
  * it has read is what the updates of lower durTSs have left.  In a hardware transaction the machine
@@ -41,7 +47,7 @@ void __wrap_ring_draw(durability *d, commit *c)
 		explore::run.bulk_publishes(std::exchange(explore::run.bulk, nullptr));
 	__real_ring_draw(d, c);
 	if (emu_thread() >= 0)
-		visible_by.at(c->me) = oracle::drawn(c->durts) ? c->durts : 0;
+		visible_by_mine() = oracle::drawn(c->durts) ? c->durts : 0;
 }
 
 /* An update stores when nothing can defeat it any more. */
@@ -57,7 +63,7 @@ void __wrap_redo_store_record(redo_log *log, const durability *d, uint8_t *heap,
  * bulk update, which the oracle does not know. */
 int __wrap_durability_abort(durability *d, commit *c)
 {
-	if (emu_thread() >= 0 && visible_by.at(c->me) == c->durts)
+	if (emu_thread() >= 0 && visible_by_mine() == c->durts)
 		oracle::withdrawn();
 	return __real_durability_abort(d, c);
 }

@@ -14,7 +14,7 @@
 namespace explore
 {
 
-enum class Work { INTSET, BANK, FLAGS, TABLES, WORDS, CONTAINERS, BULK, TPCC, COLLECTIONS };
+enum class Work { INTSET, BANK, FLAGS, TABLES, WORDS, CONTAINERS, BULK, TPCC, COLLECTIONS, GROUP };
 extern const std::map<std::string, Work> workloads; /* of --workload */
 
 /* A ticket that a thread has handed to the others, with the oracle's mark for it. */
@@ -22,6 +22,7 @@ struct alignas(256) Handed {
 	std::atomic<uint32_t> busy; /* a thread takes it, or puts another one there */
 	int thread;                 /* the ticket's; -1: there is none */
 	uint64_t mark;
+	unsigned heap; /* of several */
 	fur_ticket ticket;
 };
 

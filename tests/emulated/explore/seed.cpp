@@ -19,7 +19,7 @@ Run run;
 const std::map<std::string, Work> workloads = {{"intset", Work::INTSET}, {"bank", Work::BANK},
         {"flags", Work::FLAGS}, {"tables", Work::TABLES}, {"words", Work::WORDS},
         {"containers", Work::CONTAINERS}, {"bulk", Work::BULK}, {"tpcc", Work::TPCC},
-        {"collections", Work::COLLECTIONS}};
+        {"collections", Work::COLLECTIONS}, {"group", Work::GROUP}};
 
 void point_begin()
 {
@@ -93,6 +93,12 @@ static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const
 	snprintf(run.path, sizeof run.path, "%s", path.c_str());
 }
 
+/* A heap's file; or the directory of a group. */
+static void copy_heap(const std::string &from, const std::string &to)
+{
+	fs::copy(from, to, fs::copy_options::overwrite_existing | fs::copy_options::recursive);
+}
+
 static void attach_oracle()
 {
 	oracle::start("", 0);
@@ -151,7 +157,7 @@ static std::string judge(const Options &o, const System &system, emu_end end,
 	/* The machine is off: its mappings are gone, and the medium holds the file.  Recovery gets
 	 * a copy, for this process still has the file open, and locked. */
 	system.unmap(o);
-	fs::copy_file(path, path + ".image", fs::copy_options::overwrite_existing);
+	copy_heap(path, path + ".image");
 	if (o.ships) /* also makes a heap of the image that is recovered without the log */
 		wrong = system.check_shipped(o, heap, path + ".image");
 	/* A fenced heap is not recovered: what it has lost comes from the log, when it follows. */
@@ -162,7 +168,7 @@ static std::string judge(const Options &o, const System &system, emu_end end,
 Outcome run_seed(const Options &o, const System &system, const Plan &plan, uint64_t seed,
         const std::string &heap, const std::string &path)
 {
-	fs::copy_file(heap, path, fs::copy_options::overwrite_existing);
+	copy_heap(heap, path);
 	if (o.ships)
 		system.make_primary(path);
 	prepare_run(o, plan, seed, path);

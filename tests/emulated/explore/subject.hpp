@@ -52,18 +52,25 @@ inline void place_worker(unsigned number)
 		emu_move(EMU_AGENT);
 }
 
+template <class S>
+struct WorkerOf {
+	using type = Worker<S>;
+};
+
 /* Simulated: thread 0. */
-template <Subject S>
+template <class S>
 void simulate(void *)
 {
 	S subject(*run.o, run.path, run.htm, run.retries);
 	subject.replay_with(run.replay_threads, run.preload, run.batch, run.unload_lines);
 	oracle::start(subject.base(), subject.bytes());
+	if constexpr (requires { subject.clocks(); })
+		oracle::several(subject.clocks());
 	std::vector<std::thread> threads;
 	for (unsigned i = 0; i < run.threads; i++)
 		threads.emplace_back([i, &subject] {
 			place_worker(i);
-			Worker<S>(subject, i).work();
+			typename WorkerOf<S>::type(subject, i).work();
 			if (unseen([] { return run.o->handover; }))
 				run.ended++;
 		});

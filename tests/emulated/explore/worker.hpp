@@ -15,13 +15,59 @@
 namespace explore
 {
 
+/* What a simulated thread does when a transaction has ended. */
+class Ending
+{
+protected:
+	explicit Ending(unsigned number) : random_{run.seed * 1000003 + number} {}
+
+	/* A transaction has just returned: now a power failure could take its effects back. */
+	void perhaps_crash(bool risky)
+	{
+		point_returned();
+		if (!run.crash_near_return || (run.crash_if_risky && !risky) ||
+		        emu_count().accesses < run.crash_near_return)
+			return;
+		run.crash_near_return = 0;
+		emu_crash_in(1 + random_.below(30));
+	}
+
+	/* It ended with a ticket.  Perhaps this thread waits for it; or it hands it over, and waits
+	 * for the ticket that it finds there; or no thread waits.  wait(heap, ticket): of several
+	 * heaps, this one. */
+	template <class Wait>
+	void perhaps_wait(fur_ticket ticket, uint64_t mark, unsigned heap, Wait wait)
+	{
+		int thread = emu_thread();
+		uint64_t r = random_.below(4);
+		if (r == 0)
+			return;
+		if (r == 1) {
+			Handed &h = run.handed;
+			if (h.busy.exchange(1, std::memory_order_acquire))
+				return;
+			std::swap(h.thread, thread);
+			std::swap(h.mark, mark);
+			std::swap(h.heap, heap);
+			std::swap(h.ticket, ticket);
+			h.busy.store(0, std::memory_order_release);
+			if (thread < 0)
+				return;
+		}
+		wait(heap, ticket);
+		perhaps_crash(oracle::answered(thread, mark, heap));
+	}
+
+	Random random_;
+};
+
 template <class Subject>
-class Worker
+class Worker : Ending
 {
 public:
 	Worker(Subject &subject, unsigned number)
-	    : random_{run.seed * 1000003 + number}, self_(subject),
-	      data_(static_cast<Data *>(subject.root())), base_(subject.base())
+	    : Ending(number), self_(subject), data_(static_cast<Data *>(subject.root())),
+	      base_(subject.base())
 	{
 		mine_ = &data_->newest[static_cast<unsigned>(emu_thread())].value;
 	}
@@ -476,8 +522,7 @@ private:
 		return all;
 	}
 
-	/* A transaction that ends with a ticket.  Perhaps this thread waits for it; or it hands it
-	 * over, and waits for the ticket that it finds there; or no thread waits. */
+	/* A transaction that ends with a ticket. */
 	template <class Reads>
 	void read_later(Reads reads)
 	{
@@ -487,23 +532,8 @@ private:
 
 	void perhaps_wait(fur_ticket ticket, uint64_t mark)
 	{
-		int thread = emu_thread();
-		uint64_t r = random_.below(4);
-		if (r == 0)
-			return;
-		if (r == 1) {
-			Handed &h = run.handed;
-			if (h.busy.exchange(1, std::memory_order_acquire))
-				return;
-			std::swap(h.thread, thread);
-			std::swap(h.mark, mark);
-			std::swap(h.ticket, ticket);
-			h.busy.store(0, std::memory_order_release);
-			if (thread < 0)
-				return;
-		}
-		self_.wait(ticket);
-		perhaps_crash(oracle::answered(thread, mark));
+		Ending::perhaps_wait(
+		        ticket, mark, 0, [this](unsigned, fur_ticket it) { self_.wait(it); });
 	}
 
 	template <class Body>
@@ -575,18 +605,6 @@ private:
 				});
 	}
 
-	/* A transaction has just returned: now a power failure could take its effects back. */
-	void perhaps_crash(bool risky)
-	{
-		point_returned();
-		if (!run.crash_near_return || (run.crash_if_risky && !risky) ||
-		        emu_count().accesses < run.crash_near_return)
-			return;
-		run.crash_near_return = 0;
-		emu_crash_in(1 + random_.below(30));
-	}
-
-	Random random_;
 	typename Subject::Thread self_;
 	Data *data_;
 	const char *base_;

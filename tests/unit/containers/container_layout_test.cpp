@@ -7,6 +7,7 @@
 #include "containers.hpp"
 #include "internals.hpp"
 
+#include <fur/table.hpp>
 #include <fur_map.h>
 
 __extension__ typedef __int128 Int128;
@@ -20,6 +21,21 @@ struct LayoutUser {
 	uint64_t born;
 	FUR_MEMBERS(name, logins, born)
 };
+struct LayoutOrder {
+	uint64_t id;
+	std::string name;
+	uint32_t day;
+	FUR_MEMBERS(id, name, day)
+};
+static uint64_t layout_sum(const LayoutShop &shop)
+{
+	return shop.a + shop.b;
+}
+using LayoutOrders = fur::table<LayoutOrder, fur::hash_unique<&LayoutOrder::id>,
+        fur::ordered_index<&LayoutOrder::name, &LayoutOrder::day>,
+        fur::hash_index<&LayoutOrder::day>, fur::ordered_unique<&LayoutOrder::name>>;
+using LayoutShops = fur::table<LayoutShop, fur::ordered_unique<&LayoutShop::a>,
+        fur::hash_unique<&LayoutShop::b>, fur::ordered_index<layout_sum>>;
 namespace elsewhere
 {
 /* The same under another name. */
@@ -43,6 +59,8 @@ static_assert(sizeof(fur::ordered_map<fur::string, uint64_t, 7>) == 16);
 static_assert(sizeof(fur::hash_set<uint64_t>) == 16);
 static_assert(sizeof(fur::ordered_set<fur::string>) == 16);
 static_assert(sizeof(fur::ordered_multimap<uint64_t, fur::string>) == 16);
+static_assert(sizeof(LayoutOrders) == 64 && sizeof(LayoutShops) == 48);
+static_assert(std::is_standard_layout_v<LayoutShops>);
 static_assert(sizeof(fur::vector<uint8_t>) == 16);
 static_assert(sizeof(fur::queue<fur::string>) == 8);
 static_assert(sizeof(fur::ptr<char>) == 8);
@@ -143,6 +161,12 @@ TEST(ContainerTypeHash, IsFrozen)
 	        0xc02eb7f6f5b6716b);
 	EXPECT_EQ(fur::type_hash<fur::queue<uint64_t>>::of(), 0xebc39ed3156fd948);
 	EXPECT_EQ(fur::type_hash<fur::ptr<char>>::of(), 0x9fd7e15666bb1953);
+}
+
+TEST(ContainerTypeHash, OfATable_IsFrozen)
+{
+	EXPECT_EQ(fur::type_hash<LayoutOrders>::of(), 0x627085f1b3d4c15fu);
+	EXPECT_EQ(fur::type_hash<LayoutShops>::of(), 0x732c7307700e2734u);
 }
 
 TEST_F(ContainerLayout, String)
@@ -251,6 +275,42 @@ TEST_F(ContainerLayout, Owned)
 	EXPECT_EQ(user[2], 1u);
 	EXPECT_EQ(address(address(user[3])[0])[0], 17u);
 	EXPECT_EQ(user[4], 1815u);
+}
+
+/* The containers one behind the other; a row is the std::tuple of its members, or its bytes. */
+TEST_F(ContainerLayout, Table)
+{
+	auto *orders = made<LayoutOrders>();
+	auto *shops = made<LayoutShops>();
+	update([&](fur_update *tx) {
+		orders->insert(tx, {42, "nuts", 7});
+		shops->insert(tx, {30, 12});
+	});
+	const uint64_t nuts = 0x7374756e00000004u;
+	const uint64_t *words = words_of(orders);
+	const uint64_t *leaf = address(words[0]), *row = leaf + 2 + 8;
+	EXPECT_EQ(leaf[2], 42u);
+	EXPECT_EQ(row[0], 42u);
+	EXPECT_EQ(row[1], nuts);
+	EXPECT_EQ(row[3], 7u);
+	leaf = address(words[2] - 1); /* the key's parts, then the primary key */
+	EXPECT_EQ(leaf[1], nuts);
+	EXPECT_EQ(leaf[3], 7u);
+	EXPECT_EQ(leaf[4], 42u);
+	leaf = address(words[4]); /* a set for each key */
+	EXPECT_EQ(leaf[2], 7u);
+	EXPECT_EQ(address(leaf[2 + 8] - 1)[1], 42u);
+	leaf = address(words[6] - 1);
+	EXPECT_EQ(leaf[1], nuts);
+	EXPECT_EQ(leaf[1 + 15 * 2], 42u);
+	words = reinterpret_cast<const uint64_t *>(shops);
+	row = address(words[0] - 1) + 1 + 15;
+	EXPECT_EQ(row[0], 30u);
+	EXPECT_EQ(row[1], 12u);
+	EXPECT_EQ(address(words[2])[2], 12u);
+	EXPECT_EQ(address(words[2])[2 + 8], 30u);
+	EXPECT_EQ(address(words[4] - 1)[1], 42u); /* what the function returns */
+	EXPECT_EQ(address(words[4] - 1)[2], 30u);
 }
 
 TEST_F(ContainerLayout, Queue)

@@ -9,6 +9,7 @@
 #include <fur/ordered_map.hpp>
 #include <fur/set.hpp>
 #include <fur/string.hpp>
+#include <fur/table.hpp>
 #include <fur/vector.hpp>
 #include <gtest/gtest.h>
 #include <type_traits>
@@ -50,13 +51,17 @@ auto call_all(fur_update *tx, T &t)
 
 } // namespace program
 
+struct NamesRow {
+	int n;
+};
+
 template <class Container>
 class Names : public testing::Test
 {
 };
 using All = testing::Types<fur::hash_map<int, fur::string>, fur::ordered_map<fur::string, int>,
         fur::hash_set<int>, fur::ordered_set<int>, fur::ordered_multimap<int, int>,
-        fur::vector<int>>;
+        fur::vector<int>, fur::table<NamesRow, fur::hash_unique<&NamesRow::n>>>;
 TYPED_TEST_SUITE(Names, All, );
 
 TYPED_TEST(Names, AreThoseOfTheProgram)

@@ -10,6 +10,8 @@
 #include "maps.hpp"
 #include "small_log.hpp"
 
+#include <fur/table.hpp>
+
 #include <algorithm>
 #include <functional>
 #include <sstream>
@@ -175,6 +177,23 @@ std::string content_of(Room &room, const fur::queue<T> &queue)
 	while (const auto element = const_cast<fur::queue<T> &>(queue).pop(&tx))
 		text << *element << ' ';
 	return text.str();
+}
+
+/* A row of three numbers. */
+template <class... Parameters>
+std::string content_of(Room &room, const fur::table<Parameters...> &table)
+{
+	Skewed tx(room);
+	std::set<std::string> rows; /* in any order */
+	for (const auto &row : table.in(&tx)) {
+		std::ostringstream text;
+		text << row.id << ':' << row.mail << ':' << row.group << ' ';
+		EXPECT_TRUE(rows.insert(text.str()).second) << text.str() << " twice";
+	}
+	std::string all;
+	for (const std::string &row : rows)
+		all += row;
+	return all;
 }
 
 /* ------------------------------------------------------------------------------- pairs */
@@ -532,6 +551,123 @@ TEST(PromotionsOf, TwoUpdatesOfAQueue_AreAsOneAfterTheOther)
 			        [=](Skewed *tx, Queue &q) { return q.clear_some(tx, n % 5); }};
 		}
 	});
+}
+
+/* -------------------------------------------------------------------------------- table */
+
+struct SkewedRow {
+	uint64_t id, mail, group;
+};
+
+template <class T>
+class TableCallsOf
+{
+	using Run = std::function<uint64_t(Skewed *, T &)>;
+
+public:
+	explicit TableCallsOf(uint64_t seed) : random_(seed) {}
+	Call<T> insert(uint64_t keys)
+	{
+		const SkewedRow row = any_row(keys);
+		return {"insert " + text_of_row(row), [=](Skewed *tx, T &table) {
+			        return text_of_result(table.insert(tx, row));
+		        }};
+	}
+	Call<T> any(uint64_t keys)
+	{
+		const SkewedRow row = any_row(keys);
+		const auto call = [&](const char *name, Run run) {
+			return Call<T>{name + (' ' + text_of_row(row)), run};
+		};
+		switch (random_() % 11) {
+		case 0:
+		case 1: return insert(keys);
+		case 2:
+			return call("insert_or_assign", [=](Skewed *tx, T &table) {
+				return text_of_result(table.insert_or_assign(tx, row));
+			});
+		case 3: return modify("group", row, &SkewedRow::group);
+		case 4: return modify("mail", row, &SkewedRow::mail);
+		case 5: return modify("id", row, &SkewedRow::id);
+		case 6:
+			return call("erase",
+			        [=](Skewed *tx, T &table) { return table.erase(tx, row.id); });
+		case 7:
+			return call("erase by mail", [=](Skewed *tx, T &table) {
+				return table.template by<&SkewedRow::mail>().erase(tx, row.mail);
+			});
+		case 8:
+			return call("erase by group", [=](Skewed *tx, T &table) {
+				return table.template by<&SkewedRow::group>().erase(tx, row.group);
+			});
+		case 9:
+			return call("erase_if", [=](Skewed *tx, T &table) {
+				return table.erase_if(tx,
+				        [=](const SkewedRow &r) { return r.id % 5 == row.id % 5; });
+			});
+		default:
+			return call("clear_some", [=](Skewed *tx, T &table) {
+				return table.clear_some(tx, row.id % 4);
+			});
+		}
+	}
+
+private:
+	SkewedRow any_row(uint64_t keys)
+	{
+		return {random_() % keys, random_() % keys, random_() % 4};
+	}
+	/* Of row `mail % keys`, which has nothing to do with its own. */
+	Call<T> modify(const char *name, const SkewedRow &row, uint64_t SkewedRow::*member)
+	{
+		return {std::string("modify ") + name + ' ' + text_of_row(row),
+		        [=](Skewed *tx, T &table) {
+			        return text_of_result(table.modify(tx, row.mail,
+			                [=](SkewedRow &r) { r.*member = row.*member; }));
+		        }};
+	}
+	static std::string text_of_row(const SkewedRow &row)
+	{
+		return std::to_string(row.id) + ':' + std::to_string(row.mail) + ':' +
+		       std::to_string(row.group);
+	}
+	static uint64_t text_of_result(const fur::table_result &result)
+	{
+		return 4 * result.clash() + 2 * result.is_missing() + bool(result);
+	}
+	std::mt19937_64 random_;
+};
+
+template <class T>
+class TablePromotions : public ::testing::Test
+{
+};
+using SkewedTables = ::testing::Types<
+        fur::table<SkewedRow, fur::hash_unique<&SkewedRow::id>, fur::hash_unique<&SkewedRow::mail>,
+                fur::hash_index<&SkewedRow::group>>,
+        fur::table<SkewedRow, fur::ordered_unique<&SkewedRow::id>,
+                fur::ordered_unique<&SkewedRow::mail>, fur::ordered_index<&SkewedRow::group>>>;
+TYPED_TEST_SUITE(TablePromotions, SkewedTables);
+
+TYPED_TEST(TablePromotions, TwoUpdatesOfATable_AreAsOneAfterTheOther)
+{
+	const uint64_t seed = seed_of_run();
+	SCOPED_TRACE("FUR_TEST_SEED=" + std::to_string(seed));
+	TableCallsOf<TypeParam> calls(seed);
+	unsigned tried = 0, both = 0;
+	for (const uint64_t keys : {3, 10, 25, 60}) {
+		Pairs<TypeParam> pairs;
+		for (uint64_t n = 0; n < keys; n++)
+			pairs.run(calls.insert(keys));
+		for (int round = 0; round < 6; round++) {
+			for (uint64_t n = 0; n < keys / 2; n++)
+				pairs.run(calls.insert(keys));
+			for (int pair = 0; pair < 150 && !this->HasFailure(); pair++, tried++)
+				both += pairs.try_both(calls.any(keys), calls.any(keys));
+		}
+	}
+	EXPECT_GT(both, tried / 50) << "most pairs conflict, so this has shown little";
+	EXPECT_LT(both, tried);
 }
 
 } // namespace

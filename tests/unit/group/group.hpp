@@ -37,10 +37,10 @@ inline int group_read(fur_group_thread *t, std::vector<unsigned> members, ReadBo
 enum { HEAPS = 3, WORDS = 64 };
 
 /* A group of HEAPS heaps with WORDS words each, all zero. */
-class Group : public GroupDir
+class GroupHeaps : public GroupDir
 {
 protected:
-	explicit Group(const fur::Options &o = small_options()) : options_(o)
+	explicit GroupHeaps(const fur::Options &o = small_options()) : options_(o)
 	{
 		create();
 		for (unsigned k = 0; k < HEAPS; k++) {
@@ -54,7 +54,7 @@ protected:
 			words_[k] = reinterpret_cast<uint64_t *>(
 			        block_in_root(thread(k), WORDS * 8, 0));
 	}
-	~Group() override
+	~GroupHeaps() override
 	{
 		leave();
 	}

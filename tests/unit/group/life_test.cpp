@@ -2,6 +2,7 @@
  *
  * life_test.cpp - groups are created, opened and closed; heaps join and leave; what is refused.
  */
+#include "../version_1.hpp"
 #include "group_dir.hpp"
 
 #include <thread>
@@ -295,6 +296,77 @@ TEST_F(Group, AHeapThatWasNotClosed_DoesNotJoin)
 	unsigned member;
 	EXPECT_EQ(fur_group_add(group_, heap_name(0).c_str(), nullptr, &member), FUR_EBUSY);
 	EXPECT_TRUE(message_has("fur-replayer")) << fur_errormsg();
+}
+
+/* A heap gets a role; or the error that says why not. */
+int write_role(const std::string &path, uint32_t role)
+{
+	heap_file file;
+	media_ship ship = {};
+	ship.role = role;
+	snprintf(ship.log, sizeof ship.log, "file:/none");
+	int error = heap_open_file(path.c_str(), HEAP_LOCK_WORKER, &file);
+	if (error)
+		return error;
+	error = heap_write_ship_page(&file, &ship);
+	heap_close_file(&file);
+	return error;
+}
+
+TEST_F(Group, AHeapWithARole_DoesNotJoin_AndAMemberGetsNone)
+{
+	create();
+	unsigned member;
+	fur::Heap::create(heap_name(0), small_options()).close();
+	for (uint32_t role : {MEDIA_PRIMARY, MEDIA_STANDBY}) {
+		ASSERT_EQ(write_role(heap_name(0), role), 0) << fur_errormsg();
+		EXPECT_EQ(
+		        fur_group_add(group_, heap_name(0).c_str(), nullptr, &member), FUR_EINVAL);
+		EXPECT_TRUE(message_has("fur-ship --detach")) << fur_errormsg();
+		ASSERT_EQ(write_role(heap_name(0), MEDIA_NO_ROLE), 0) << fur_errormsg();
+	}
+	ASSERT_EQ(fur_group_add(group_, heap_name(0).c_str(), nullptr, &member), 0)
+	        << fur_errormsg();
+	close();
+	EXPECT_EQ(write_role(heap_name(0), MEDIA_PRIMARY), FUR_EINVAL);
+	EXPECT_TRUE(message_has("fur-group remove")) << fur_errormsg();
+	open();
+	ASSERT_EQ(fur_group_remove(group_, 0), 0) << fur_errormsg();
+	EXPECT_EQ(write_role(heap_name(0), MEDIA_PRIMARY), 0) << fur_errormsg();
+}
+
+TEST_F(Group, AnOldOrTooLongHeap_DoesNotJoin)
+{
+	create();
+	unsigned member;
+	fur::Options o = small_options();
+	fur::Heap::create(heap_name(0), o).close();
+	make_version_1(heap_name(0));
+	EXPECT_EQ(fur_group_add(group_, heap_name(0).c_str(), nullptr, &member), FUR_EVERSION);
+	EXPECT_TRUE(message_has("version 1")) << fur_errormsg();
+	o.ring_slots = 524288;
+	EXPECT_EQ(fur_group_add(group_, heap_name(1).c_str(), &o, &member), FUR_EINVAL);
+	EXPECT_TRUE(message_has("262144")) << fur_errormsg();
+	EXPECT_NE(access(heap_name(1).c_str(), F_OK), 0);
+	EXPECT_EQ(fur_group_members(group_), 0u);
+}
+
+/* What a member has noted of a group that it left does not count in the next. */
+TEST_F(Group, AHeapThatJoinsAgain_HasEmptyNotes)
+{
+	create(2);
+	ASSERT_EQ(fur_group_remove(group_, 1), 0) << fur_errormsg();
+	const std::vector<char> noise(MEDIA_PAGE_BYTES - MEDIA_GROUP_OFFSET, 'x');
+	std::fstream(heap_name(1), std::ios::in | std::ios::out | std::ios::binary)
+	        .seekp(MEDIA_GROUP_OFFSET)
+	        .write(noise.data(), static_cast<std::streamsize>(noise.size()));
+	unsigned member;
+	ASSERT_EQ(fur_group_add(group_, heap_name(1).c_str(), nullptr, &member), 0)
+	        << fur_errormsg();
+	close();
+	EXPECT_EQ(text_of(heap_name(1)).substr(MEDIA_GROUP_OFFSET, noise.size()).find('x'),
+	        std::string::npos);
+	open();
 }
 
 TEST_F(Group, AMemberAndItsCopy_DoNotJoinAgain)

@@ -11,7 +11,7 @@
 namespace
 {
 
-using GroupRun = Group;
+using GroupRun = GroupHeaps;
 
 /* A second thread of the group, and what it does. */
 class Other
@@ -504,16 +504,66 @@ TEST_F(GroupRun, Cpp_ADefeatedBody_IsLeftByAnException)
 	EXPECT_EQ(value(0, 1), 5u);
 }
 
-/* --------------------------------------------------------------- many at once */
+/* ----------------------------------------------------------------- snapshots */
 
-struct Mix {
-	bool late;
-	uint64_t seed;
-};
+TEST_F(GroupRun, Snapshots_AreOfOneInstant)
+{
+	ASSERT_EQ(transfer(0, 2, 7), 0);
+	const unsigned members[] = {2, 0};
+	fur_snapshot *s[2];
+	ASSERT_EQ(fur_group_snapshot(self_, members, 2, s), 0) << fur_errormsg();
+	ASSERT_EQ(transfer(0, 2, 100), 0);
+	const auto shows = [&](fur_snapshot *of, unsigned k) {
+		uint64_t v = 0;
+		std::function<void(fur_reader *)> body = [&](fur_reader *r) {
+			v = fur_load(r, word(k));
+		};
+		EXPECT_EQ(fur_snapshot_run(
+		                  thread(k), of,
+		                  [](fur_reader *r, void *arg) {
+			                  (*static_cast<std::function<void(fur_reader *)> *>(arg))(
+			                          r);
+		                  },
+		                  &body, nullptr),
+		        0)
+		        << fur_errormsg();
+		return v;
+	};
+	EXPECT_EQ(shows(s[0], 2), 7u);
+	EXPECT_EQ(shows(s[1], 0), uint64_t(-7));
+	EXPECT_EQ(fur_snapshot_end(s[0]) | fur_snapshot_end(s[1]), 0);
+	for (unsigned k = 0; k < HEAPS; k++)
+		EXPECT_EQ(heap(k)->engine.lock.taken, 0u);
+	const unsigned twice[] = {1, 1};
+	EXPECT_EQ(fur_group_snapshot(self_, twice, 2, s), FUR_EINVAL);
+	EXPECT_EQ(s[0], nullptr);
+	EXPECT_EQ(fur_group_snapshot(self_, members, 0, s), FUR_EINVAL);
+	EXPECT_EQ(fur_group_snapshot(self_, members, 2, nullptr), FUR_EINVAL);
+}
+
+/* If one member has too many, none gets one. */
+TEST_F(GroupRun, Snapshots_AreAllOrNone)
+{
+	std::vector<fur_snapshot *> all;
+	fur_snapshot *one;
+	while (fur_snapshot_begin(thread(1), &one) == 0)
+		all.push_back(one);
+	const unsigned members[] = {0, 1, 2};
+	fur_snapshot *s[3];
+	EXPECT_EQ(fur_group_snapshot(self_, members, 3, s), FUR_EBUSY);
+	EXPECT_EQ(s[0], nullptr);
+	for (fur_snapshot *o : all)
+		EXPECT_EQ(fur_snapshot_end(o), 0);
+	const fur::GroupSnapshot both(self_, {0, 1});
+	EXPECT_EQ(both.read(thread(1), 1, [&](fur_reader *r) { return fur_load(r, word(1)); }), 0u);
+	EXPECT_EQ(both.of(2), nullptr);
+}
+
+/* --------------------------------------------------------------- many at once */
 
 /* Random transfers over two heaps, and within one, some of them late; readers and bodies check the
  * sum of all heaps. */
-class GroupCrowd : public Group, public ::testing::WithParamInterface<bool>
+class GroupCrowd : public GroupHeaps, public ::testing::WithParamInterface<bool>
 {
 protected:
 	static fur::Options options()
@@ -523,7 +573,7 @@ protected:
 		o.async_ms = 1;
 		return o;
 	}
-	GroupCrowd() : Group(options()) {}
+	GroupCrowd() : GroupHeaps(options()) {}
 
 	uint64_t sum(fur_group_update *u)
 	{
@@ -533,62 +583,75 @@ protected:
 				all += fur_load(fur_group_on(u, k), word(k, w));
 		return all;
 	}
+	void move(fur_update *a, unsigned from, unsigned w, fur_update *b, unsigned to, unsigned v)
+	{
+		fur_store(a, word(from, w), fur_load(a, word(from, w)) - 1);
+		fur_store(b, word(to, v), fur_load(b, word(to, v)) + 1);
+	}
+	void within_one(fur_thread *t, unsigned k, unsigned w, unsigned v, bool late)
+	{
+		fur_ticket ticket;
+		const auto body = [&](fur_update *tx) { move(tx, k, w, tx, k, v); };
+		if (late)
+			fur::update(t, fur::rerun, ticket, body);
+		else
+			fur::update(t, fur::rerun, body);
+	}
+	void read_all(fur_group_thread *t)
+	{
+		EXPECT_EQ(group_read(t, {0, 1, 2},
+		                  [&](fur_group_reader *r) {
+			                  uint64_t all = 0;
+			                  for (unsigned k = 0; k < HEAPS; k++)
+				                  for (unsigned x = 0; x < 4; x++)
+					                  all += fur_load(fur_group_reads(r, k),
+					                          word(k, x));
+			                  EXPECT_EQ(all, 0u);
+		                  }),
+		        0);
+	}
+	void read_snapshots(fur_group_thread *t)
+	{
+		const fur::GroupSnapshot s(t, {2, 1, 0});
+		uint64_t all = 0;
+		for (unsigned k = 0; k < HEAPS; k++)
+			all += s.read(thread(k, t), k, [&](fur_reader *r) {
+				uint64_t in = 0;
+				for (unsigned x = 0; x < 4; x++)
+					in += fur_load(r, word(k, x));
+				return in;
+			});
+		EXPECT_EQ(all, 0u);
+	}
+	/* A body that checks the sum, and perhaps stores what it has read elsewhere. */
+	void look(fur_group_thread *t, unsigned from, unsigned to, bool stores)
+	{
+		EXPECT_EQ(group_run(t, {0, 1, 2},
+		                  [&](fur_group_update *u) {
+			                  EXPECT_EQ(sum(u), 0u);
+			                  if (stores)
+				                  fur_store(fur_group_on(u, to), word(to, 20),
+				                          fur_load(fur_group_on(u, from),
+				                                  word(from, 20)) +
+				                                  1);
+		                  }),
+		        0);
+	}
 	void act(fur_group_thread *t, unsigned random)
 	{
 		const unsigned from = random % HEAPS, to = (from + 1 + random / 3 % 2) % HEAPS,
 		               w = random / 8 % 4, v = random / 32 % 4;
-		switch (random / 128 % 8) {
-		case 0: /* within one heap */
-			fur::update(thread(from, t), fur::rerun, [&](fur_update *tx) {
-				fur_store(tx, word(from, w), fur_load(tx, word(from, w)) - 1);
-				fur_store(tx, word(from, v), fur_load(tx, word(from, v)) + 1);
-			});
-			break;
-		case 1: {
-			fur_ticket ticket;
-			if (!GetParam())
-				break;
-			fur::update(thread(from, t), fur::rerun, ticket, [&](fur_update *tx) {
-				fur_store(tx, word(from, w), fur_load(tx, word(from, w)) - 1);
-				fur_store(tx, word(from, v), fur_load(tx, word(from, v)) + 1);
-			});
-			break;
-		}
-		case 2:
-			EXPECT_EQ(group_read(t, {0, 1, 2},
-			                  [&](fur_group_reader *r) {
-				                  uint64_t all = 0;
-				                  for (unsigned k = 0; k < HEAPS; k++)
-					                  for (unsigned x = 0; x < 4; x++)
-						                  all += fur_load(
-						                          fur_group_reads(r, k),
-						                          word(k, x));
-				                  EXPECT_EQ(all, 0u);
-			                  }),
-			        0);
-			break;
-		case 3:
-			EXPECT_EQ(group_run(t, {0, 1, 2},
-			                  [&](fur_group_update *u) {
-				                  EXPECT_EQ(sum(u), 0u);
-				                  if (random & 1)
-					                  fur_store(fur_group_on(u, to),
-					                          word(to, 20),
-					                          fur_load(fur_group_on(u, from),
-					                                  word(from, 20)) +
-					                                  1);
-			                  }),
-			        0);
-			break;
+		switch (random / 128 % 9) {
+		case 0: within_one(thread(from, t), from, w, v, false); break;
+		case 1: within_one(thread(from, t), from, w, v, GetParam()); break;
+		case 2: read_all(t); break;
+		case 3: read_snapshots(t); break;
+		case 4: look(t, from, to, random & 1); break;
 		default:
 			EXPECT_EQ(group_run(t, {from, to},
 			                  [&](fur_group_update *u) {
-				                  fur_update *a = fur_group_on(u, from),
-				                             *b = fur_group_on(u, to);
-				                  fur_store(a, word(from, w),
-				                          fur_load(a, word(from, w)) - 1);
-				                  fur_store(b, word(to, v),
-				                          fur_load(b, word(to, v)) + 1);
+				                  move(fur_group_on(u, from), from, w,
+				                          fur_group_on(u, to), to, v);
 			                  }),
 			        0)
 			        << fur_errormsg();

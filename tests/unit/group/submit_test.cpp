@@ -120,10 +120,10 @@ fur::Options options()
 
 /* ------------------------------------------------------------------- fixture */
 
-class GroupSubmit : public Group
+class GroupSubmit : public GroupHeaps
 {
 protected:
-	GroupSubmit() : Group(options()) {}
+	GroupSubmit() : GroupHeaps(options()) {}
 
 	void reopen_with(uint32_t workers, uint32_t parts, uint32_t us = 0)
 	{

@@ -432,6 +432,71 @@ void use(fur_thread *self)
     fur::remove_root(self, "shop");
 }
 """
+# Tables of rows of both kinds, and of each kind of index.
+TABLES = """#include <fur/table.hpp>
+struct Row { uint64_t id; std::string name; std::optional<std::string> mail; int64_t n;
+             FUR_MEMBERS(id, name, mail, n) };
+struct Plain { uint32_t id; char padding; std::array<char, 8> name; double n; };
+inline std::string first_of(const Row &row) { return row.name.substr(0, 1); }
+inline int64_t half(const Plain &row) { return row.id / 2; }
+using Rows = fur::table<Row, fur::hash_unique<&Row::id, &Row::name>, fur::ordered_index<first_of>,
+        fur::hash_index<&Row::n>, fur::ordered_unique<&Row::mail>>;
+using Plains = fur::table<Plain, fur::ordered_unique<&Plain::id>,
+        fur::hash_unique<&Plain::name, half>, fur::ordered_index<&Plain::n>>;
+struct Shop { Rows rows; Plains plains; fur::string name; FUR_MEMBERS(rows, plains, name) };
+template <class T, class Row, class Key>
+void use_table(fur_thread *self, T &table, const Row &row, const Key &key)
+{
+    fur::update(self, fur::rerun, [&](fur_update *tx) {
+        (void)(table.insert(tx, row) && table.insert_or_assign(tx, row));
+        if (const auto done = table.modify(tx, key, [](Row &r) { r.n++; }); !done)
+            (void)(done.is_missing() || done.clash() == 0);
+        if (auto at = table.find(tx, key); at != table.in(tx).end())
+            at = table.erase(tx, at);
+        (void)(table.erase(tx, key) + table.erase_if(tx, [](const Row &) { return true; }));
+        table.clear(tx);
+    });
+    fur::read(self, fur::rerun, [&](fur_reader *tx) {
+        (void)(table.get(tx, key) && table.contains(tx, key) && table.at(tx, key).n > 0);
+        std::optional<Row> out[1];
+        (void)(table.get_many(tx, &key, 1, out) + table.size(tx));
+        for (const Row &each : table.in(tx))
+            (void)each;
+        (void)table.check(tx);
+    });
+    fur::scan(self, table, [](const Row &) {});
+    fur::fill(self, table, &row, &row + 1);
+    (void)fur::erase_if(self, table, [](const Row &) { return true; });
+    fur::clear(self, table);
+}
+void use(fur_thread *self);
+void use(fur_thread *self)
+{
+    auto *shop = fur::root<Shop>(self, "shop");
+    use_table(self, shop->rows, Row{1, "a", {}, 2}, std::pair(uint64_t(1), "a"));
+    use_table(self, shop->plains, Plain{1, 0, {}, 2}, 1u);
+    fur::read(self, [&](fur_ro *tx) {
+        const auto index = shop->rows.by<first_of>();
+        const auto all = index.range(tx, "a", "b");
+        for (auto at = all.rbegin(); at != all.rend(); ++at)
+            (void)at->name;
+        (void)(index.count(tx, "a") + index.equal_range(tx, "a").empty());
+        (void)(index.in(tx).empty() || index.from(tx, "a").empty() || index.up_to(tx, "a").empty());
+        all.for_each([](const Row &) {});
+        shop->rows.by<&Row::n>().equal_range(tx, 7).for_each([](const Row &) {});
+        (void)shop->rows.by<&Row::id, &Row::name>().get(tx, {1, "a"});
+        (void)shop->plains.by<&Plain::id>().range(tx, 1, 2).empty();
+        (void)shop->plains.by<&Plain::name, half>().get(tx, {std::array<char, 8>(), 1});
+        return fur_load(tx, &shop->plains.lookup(tx, 1)->n);
+    });
+    fur::update(self, [&](fur_update *tx) {
+        (void)shop->rows.by<&Row::mail>().modify(tx, "b", [](Row &row) { row.mail.reset(); });
+        (void)shop->rows.by<&Row::n>().erase(tx, 7);
+        (void)shop->rows.by<first_of>().delete_range(tx, "a", "b");
+        fur::destroy(tx, shop);
+    });
+}
+"""
 CONTAINER_HEADERS = [
     "members",
     "stored",
@@ -449,6 +514,7 @@ CONTAINER_HEADERS = [
     "queue",
     "ptr",
     "root",
+    "table",
     "bulk",
 ]
 MISUSE = """struct Padded
@@ -466,6 +532,10 @@ struct Holder { fur::string name; std::string_view text; FUR_MEMBERS(name, text)
 struct Titled { const char *title; long n; FUR_MEMBERS(title, n) };
 struct Short { long n, m; FUR_MEMBERS(n) };
 struct Wrapped { fur::string name; std::pair<long, long> both; FUR_MEMBERS(name, both) };
+struct Line { long id, n; int field[2]; };
+struct Named { long id; std::string name; };
+struct Book { long id; fur::vector<long> pages; FUR_MEMBERS(id, pages) };
+using Lines = fur::table<Line, fur::hash_unique<&Line::id>, fur::hash_index<&Line::n>>;
 void use(fur_ro *ro, fur_update *tx, fur::hash_map<long, long> &map,
          fur::ordered_map<long, long> &ordered, fur::vector<long> &vector, fur::ptr<long> &ptr,
          fur::queue<long> &queue, fur::string &string);
@@ -650,6 +720,35 @@ misuses = [
         "a transaction of any kind",
     ),
     ("clear of a plain struct", "static Place p; fur::clear(nullptr, p);", "is for containers"),
+    *[
+        (f"a table: {name}", f"static fur::table<{of}> t; (void)t.size(ro);", says)
+        for name, of, says in [
+            ("no primary key", "Line, fur::ordered_index<&Line::id>", "is the primary key"),
+            ("no index", "Line, fur::hash_unique<>", "at least one part"),
+            ("another's member", "Line, fur::hash_unique<&Place::shelf>", "a member of the row"),
+            ("an array as key", "Line, fur::hash_unique<&Line::field>", "use a std::array"),
+            ("no kind", "Line, fur::hash_unique<&Line::id>, long", "fur::hash_unique<...>, fur"),
+            ("text without names", "Named, fur::hash_unique<&Named::id>", "write FUR_MEMBERS"),
+            ("a container inside", "Book, fur::hash_unique<&Book::id>", "use a std::string"),
+            ("a fur::string", "Owner, fur::hash_unique<&Owner::name>", "use a std::string"),
+        ]
+    ],
+    *[
+        (f"a table: {name}", f"static Lines t; {call};", says)
+        for name, call, says in [
+            ("parts of no index", "t.by<&Line::n, &Line::id>()", "no index of the table has"),
+            ("get of many", "t.by<&Line::n>().get(ro, 1)", "equal_range(tx, key)"),
+            ("many of one", "t.by<&Line::id>().equal_range(ro, 1)", "get(tx, key)"),
+            ("a range of a hash index", "t.by<&Line::n>().range(ro, 1, 2)", "has no order"),
+            ("a change in a read", "t.insert(ro, Line{})", "inside fur::update()"),
+            ("a change of a row where it lies", "fur_store(tx, &t.lookup(tx, 1)->n, 1)", "const"),
+            (
+                "a change of a const one",
+                "static_cast<const Lines &>(t).by<&Line::n>().erase(tx, 1)",
+                "which is const here",
+            ),
+        ]
+    ],
     ("nodes of two entries", "static fur::ordered_map<int, int, 2> m; m.clear(tx);", "3 to 15"),
 ]
 bad = 0
@@ -688,7 +787,7 @@ def check_misuses(standard):
     with tempfile.TemporaryDirectory() as place:
         header = os.path.join(place, "containers.hpp")
         with open(header, "w") as file:
-            file.write("#include <fur/bulk.hpp>\n#include <fur/root.hpp>\n")
+            file.write("#include <fur/bulk.hpp>\n#include <fur/table.hpp>\n")
             for name in ["functional", "list", "map", "memory", "set", "vector"]:
                 file.write(f"#include <{name}>\n")
         subprocess.run(
@@ -751,6 +850,7 @@ for standard in standards:
             text = f"#include <fur/{header}.hpp>\n"
             check(f"{header}.hpp alone", text, standard, True)
         check("use of containers", CONTAINERS, standard, True)
+        check("use of tables", TABLES, standard, True)
         if standard == "c++17":
             check_misuses(standard)
     if language == "c++":

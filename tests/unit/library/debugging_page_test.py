@@ -5,7 +5,8 @@
     debugging_page_test.py ROOT
 
 The table has a row for each FUR_E code of fur.h and fur_group.h, and no other code.  Each message
-that it quotes is in the sources, "..." standing for what differs.  The page names each word of FUR_DEBUG.
+that it quotes is in the sources, "..." standing for what differs.  The page names each word of
+FUR_DEBUG.
 Exit status: 0 all of that holds, 1 something does not.
 """
 import re

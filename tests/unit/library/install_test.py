@@ -43,7 +43,7 @@ def destination_of(place, name):
 
 
 def run_examples(folder, place):
-    """bank, phonebook, logins, series, sessions, and counter twice: the counter survives."""
+    """bank, phonebook, logins, series, sessions, orders, and counter twice: it survives."""
     run(f"{folder}/bank", f"{place}/bank.fur")
     run(f"{folder}/logins", f"{place}/logins.fur", "login", "ada", "grace", "ada")
     if "ada: login 3" not in run(f"{folder}/logins", f"{place}/logins.fur", "login", "ada"):
@@ -76,11 +76,36 @@ def run_examples(folder, place):
     ):
         if run(*sessions, *arguments.split()) != says:
             sys.exit(f"sessions {arguments} does not say {says!r}")
+    run_orders(f"{folder}/orders", f"{place}/orders.fur")
     run(f"{folder}/counter", f"{place}/counter.fur")
     if "run 2 times" not in run(f"{folder}/counter", f"{place}/counter.fur"):
         sys.exit("the counter did not survive")
-    for heap in ("bank", "counter", "logins", "phone", "series", "sessions"):
+    for heap in ("bank", "counter", "logins", "orders", "phone", "series", "sessions"):
         os.rename(f"{place}/{heap}.fur", f"{folder}/{heap}.fur")
+
+
+def run_orders(program, heap):
+    """Each index finds what was changed by another one; a taken key changes nothing."""
+    for arguments, says in (
+        ("add 1 ada 10 500", "ok\n"),
+        ("add 2 grace 11 600 R-7", "ok\n"),
+        ("add 3 ada 12 700", "ok\n"),
+        ("add 3 alan 12 700", "there is an order of this number\n"),
+        ("bill 3 R-7", "another order has this invoice\n"),
+        ("move 4 9", "there is no such order\n"),
+        ("move 1 20", "ok\n"),
+        ("bill 3 R-8", "ok\n"),
+        ("customer ada", "1 ada 20 500 none-1\n3 ada 12 700 R-8\n"),
+        ("days 11 13", "2 grace 11 600 R-7\n3 ada 12 700 R-8\n"),
+        ("cancel 3", "ok\n"),
+        ("cancel 3", "there is no such order\n"),
+        ("add 4 alan 11 800 R-8", "ok\n"),
+        ("days 11 13", "2 grace 11 600 R-7\n4 alan 11 800 R-8\n"),
+        ("customer ada", "1 ada 20 500 none-1\n"),
+        ("check", "ok\n"),
+    ):
+        if run(program, heap, *arguments.split()) != says:
+            sys.exit(f"orders {arguments} does not say {says!r}")
 
 
 def flags_of_pkg_config(place):
@@ -104,6 +129,7 @@ def with_pkg_config(place, flags):
         (["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror"], "logins.cpp"),
         (["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror"], "series.cpp"),
         (["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror"], "sessions.cpp"),
+        (["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror"], "orders.cpp"),
     ):
         output = f"{folder}/{program.split('.')[0]}"
         run(*compiler, f"{source}/examples/{program}", *flags, "-o", output)

@@ -291,6 +291,21 @@ TEST_F(LogViewParts, List_IsReadAtTheRecordsEnd_AlsoIfItWraps)
 	EXPECT_TRUE(reads(put_part(LOG - 64)));
 }
 
+TEST_F(LogViewParts, List_IsReadInASlot)
+{
+	lay_out(MEDIA_SLOT_WIDE_BYTES);
+	const media_marker *in_log = put_part(0);
+	media_marker m = *in_log;
+	m.kind = MEDIA_COMMIT_IN_SLOT | MEDIA_PART;
+	m.log_start = MEDIA_IN_SLOT;
+	auto *slot = reinterpret_cast<uint8_t *>(log_marker(&file_, 70));
+	memcpy(slot + MEDIA_IN_SLOT, log_of_thread(&file_, 1), m.log_bytes);
+	memset(log_of_thread(&file_, 1), 0, LOG);
+	*log_marker(&file_, 70) = m;
+	EXPECT_EQ(log_marker_kind(&m), MEDIA_COMMIT_IN_SLOT);
+	EXPECT_TRUE(reads(&m));
+}
+
 TEST_F(LogViewParts, List_IsRefused_IfAFieldMakesNoSense)
 {
 	EXPECT_FALSE(reads_changed([](auto &l) { l.mine = 0; })) << "another member's";

@@ -1,0 +1,669 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The figures of the paper on OLTPim, on a sixteenth of its machine: 4 of 64 threads, 2 of 32
+ranks, a sixteenth of the L3, of the bandwidth of the modules' channels, and of the records.
+
+The results are oltpim.jsonl, the journal, with a run and its command on each line; oltpim.md, the
+page; a picture a figure."""
+from __future__ import annotations
+
+import math
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib import pyplot
+
+from charts import STYLE
+from results import Refused, journal_line, read_journal, run_program, write_atomically
+
+PROGRAM = "lab/oltpim/oltpim-emulated"  # from the build directory
+ROOT = Path(__file__).resolve().parents[2]
+MACHINES = "lab/oltpim/machines"
+HOST, MODULES = f"{MACHINES}/xeon-4216-16th.toml", f"{MACHINES}/upmem-16th.toml"
+LIMIT_SECONDS = 1200
+SCALE = 16
+MILLION = 1_000_000
+BEST = {"oltpim": 256, "mosaic": 8}  # transactions of a thread at a time, in the paper
+COLOURS = {"oltpim": "#0072b2", "mosaic": "#d55e00"}
+NAMES = {"oltpim": "OLTPim", "mosaic": "MosaicDB"}
+WRITES = {"C": "c", "B": "b", "A": "a"}
+
+
+@dataclass(frozen=True)
+class Points:
+    """The values of each axis; `quick` has a few of them.  Records are the paper's: SCALE times as
+    many as a run has."""
+
+    records: tuple[int, ...] = (1 * MILLION, 10 * MILLION, 100 * MILLION, 200 * MILLION)
+    many: int = 100 * MILLION  # where an axis is another one
+    scans: tuple[int, ...] = (2, 4, 8, 16)
+    inserts: tuple[int, ...] = (0, 25, 50, 75, 100)
+    batches: tuple[int, ...] = (4, 16, 64, 256, 1024)
+    few: tuple[int, ...] = (1, 4, 8, 16, 64)
+    thetas: tuple[float, ...] = (0, 0.5, 0.75, 0.99)
+    warmup_us: int = 2000
+    measure_us: int = 6000
+
+
+QUICK = Points(
+    records=(1 * MILLION, 4 * MILLION),
+    many=2 * MILLION,
+    scans=(2, 16),
+    inserts=(0, 100),
+    batches=(16, 256),
+    few=(1, 8),
+    thetas=(0, 0.99),
+    warmup_us=1000,
+    measure_us=2000,
+)
+
+# Values that the paper and its sources do not give, and those that were fitted: of the modules.
+# `mhz` stands for the instructions of the kernel, which is not compiled for a DPU.
+UNSURE = ("poll_ns", "switch_ns", "mhz")
+
+
+class NotMeasured(Refused):
+    """A run that the journal lacks, while nothing is to be measured."""
+
+
+class Runs:
+    """Measures what is not known yet, and keeps it: in the journal at once, so that a measurement
+    which was stopped goes on from there."""
+
+    def __init__(
+        self, points: Points, known: dict[str, dict[str, Any]], build: Path | None, journal: Path
+    ) -> None:
+        self.points, self.known, self.build, self.journal = points, known, build, journal
+
+    def measured(self, **options: Any) -> dict[str, Any]:
+        words = [w for k, v in options.items() for w in (f"--{k.replace('_', '-')}", str(v))]
+        words = [w for w in words if w != "True"]  # a flag has no value
+        command = " ".join((PROGRAM, *words))
+        if command not in self.known:
+            if self.build is None:
+                raise NotMeasured(f"{command}: not measured: leave out --plot-only to measure")
+            with tempfile.TemporaryDirectory() as scratch:
+                arguments = [file_of(word, Path(scratch)) for word in words]
+                found = run_program(self.build, PROGRAM, [*arguments, "--json", "-"], LIMIT_SECONDS)
+            result = {k: v for k, v in found[1].items() if k not in ("host", "modules")}
+            self.known[command] = result
+            with open(self.journal, "a", encoding="utf-8") as journal:
+                journal.write(journal_line({"command": command, "result": result}))
+        return self.known[command]
+
+    def run(self, tm: str, workload: str, records: int, **options: Any) -> dict[str, Any]:
+        near = {"modules": MODULES, "ranks": 2, "elements": 64, "tasklets": 4}
+        near |= {k: options.pop(k) for k in list(options) if k in near}
+        options = {"slots": BEST["mosaic" if tm == "mosaic" else "oltpim"]} | options
+        return self.measured(
+            tm=tm,
+            host=options.pop("host", HOST),
+            **({} if tm == "mosaic" else near),
+            threads=4,
+            workload=workload,
+            records=records // SCALE,
+            warmup_us=self.points.warmup_us,
+            measure_us=self.points.measure_us,
+            **options,
+        )
+
+    def rate(self, tm: str, workload: str, records: int, **options: Any) -> float:
+        return float(self.run(tm, workload, records, **options)["throughput"])
+
+    def gain(self, workload: str, records: int, **options: Any) -> float:
+        """Of OLTPim over MosaicDB"""
+        mosaic = self.rate("mosaic", workload, records, **options)
+        return self.rate("oltpim", workload, records, **options) / mosaic
+
+    @property
+    def largest(self) -> int:
+        return max(self.points.records)
+
+    def best_batch(self, tm: str, **options: Any) -> int:
+        sizes = self.points.few if tm == "mosaic" else self.points.batches
+        return max(sizes, key=lambda n: self.rate(tm, "b", self.points.many, slots=n, **options))
+
+
+def file_of(word: str, scratch: Path) -> str:
+    """A description's path; FILE:KEY*FACTOR is one with that value changed."""
+    if not word.startswith(MACHINES):
+        return word
+    name, _, change = word.partition(":")
+    if not change:
+        return str(ROOT / name)
+    key, factor = change.split("*")
+    text = (ROOT / name).read_text(encoding="utf-8")
+    pattern = re.compile(rf"^{key} = ([\d.]+)$", re.MULTILINE)
+    found = pattern.search(text)
+    if not found:
+        raise Refused(f"{name}: no value {key}")
+    value = float(found[1]) * float(factor)
+    path = scratch / Path(name).name
+    path.write_text(pattern.sub(f"{key} = {value:g}", text), encoding="utf-8")
+    return str(path)
+
+
+# ---------------------------------------------------------------------------- facts
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What the paper says, the numbers that are accepted for it, and what was measured."""
+
+    figure: str
+    claim: str
+    paper: str
+    least: float
+    most: float
+    computed: Callable[[Runs], float]
+    why: str = ""
+
+
+def crossing(runs: Runs, workload: str) -> float:
+    """The first table, in millions of records, on which OLTPim is ahead."""
+    ahead = [n for n in runs.points.records if runs.gain(workload, n) >= 1]
+    return ahead[0] / MILLION if ahead else math.inf
+
+
+def kept(runs: Runs, tm: str) -> float:
+    """Of the throughput on the smallest table, that on the largest one: YCSB-C."""
+    return runs.rate(tm, "c", runs.largest) / runs.rate(tm, "c", min(runs.points.records))
+
+
+def slowdown(runs: Runs, tm: str, records: int) -> float:
+    """Of YCSB-A by collecting versions."""
+    return runs.rate(tm, "a", records, keep_versions=True) / runs.rate(tm, "a", records)
+
+
+def insert_crossing(runs: Runs) -> float:
+    """The least share of inserts, in percent, from which on MosaicDB is ahead."""
+    behind = [p for p in runs.points.inserts if runs.gain("i", runs.points.many, percent=p) < 1]
+    return behind[0] if behind else math.inf
+
+
+def theta_crossing(runs: Runs) -> float:
+    behind = [t for t in runs.points.thetas if runs.gain("b", runs.points.many, zipf=t) < 1]
+    return behind[0] if behind else math.inf
+
+
+def latency(runs: Runs, tm: str, **options: Any) -> float:
+    """P99 of YCSB-B, in milliseconds."""
+    return float(runs.run(tm, "b", runs.points.many, **options)["p99_us"]) / 1000
+
+
+HOST_BOUND = (
+    "MosaicDB never waits for a full channel here (*Sensitivity*, last table); and OLTPim waits "
+    "for the threads of its host: modules twice as fast gain little (*Sensitivity*, `mhz`)"
+)
+FACTS = [
+    Fact(
+        "7, YCSB-C",
+        "OLTPim over MosaicDB, largest table",
+        "1.71",
+        1.4,
+        2.1,
+        lambda r: r.gain("c", r.largest),
+        HOST_BOUND,
+    ),
+    Fact(
+        "7, YCSB-C",
+        "OLTPim is flat: largest over smallest table",
+        "about 1",
+        0.9,
+        1.1,
+        lambda r: kept(r, "oltpim"),
+        "trees of larger tables have more levels in a module too: its time for a batch grows",
+    ),
+    Fact(
+        "7, YCSB-C",
+        "MosaicDB falls: largest over smallest table",
+        "falls",
+        0,
+        0.75,
+        lambda r: kept(r, "mosaic"),
+        HOST_BOUND,
+    ),
+    Fact(
+        "7, YCSB-B",
+        "OLTPim over MosaicDB, largest table",
+        "up to 1.70",
+        1.35,
+        2.1,
+        lambda r: r.gain("b", r.largest),
+        HOST_BOUND,
+    ),
+    Fact(
+        "7, YCSB-B",
+        "millions of records from which on OLTPim is ahead",
+        "10",
+        3,
+        30,
+        lambda r: crossing(r, "b"),
+        HOST_BOUND,
+    ),
+    Fact(
+        "7, YCSB-A",
+        "OLTPim over MosaicDB, largest table",
+        "up to 1.70",
+        1.35,
+        2.1,
+        lambda r: r.gain("a", r.largest),
+        HOST_BOUND,
+    ),
+    Fact(
+        "7, YCSB-S",
+        "OLTPim over MosaicDB, the least of all lengths of scans",
+        "above 1",
+        1,
+        math.inf,
+        lambda r: min(scan_gain(r, n) for n in r.points.scans),
+        "as for YCSB-C; and a scan's reply has room for 16 keys whatever its length: the longer "
+        "the scans, the less OLTPim loses (the picture)",
+    ),
+    Fact(
+        "7, YCSB-I",
+        "percent of inserts from which on MosaicDB is ahead",
+        "50",
+        30,
+        60,
+        insert_crossing,
+        "MosaicDB is ahead without inserts (YCSB-C); a launch takes longer with inserts, which "
+        "hold the latch of their module's trees (*The modules' channels*)",
+    ),
+    Fact(
+        "8",
+        "the best batch of OLTPim",
+        "256",
+        128,
+        512,
+        lambda r: r.best_batch("oltpim"),
+        "not explained: no batch above 1,024 was run, and its P99 is as long as a run",
+    ),
+    Fact(
+        "8",
+        "the best batch of MosaicDB",
+        "8",
+        4,
+        16,
+        lambda r: r.best_batch("mosaic"),
+        "not explained; ten requests of each transaction are under way at once already",
+    ),
+    Fact(
+        "8",
+        "the same, requests one by one",
+        "8",
+        4,
+        16,
+        lambda r: r.best_batch("mosaic", one_by_one=True),
+    ),
+    Fact(
+        "8",
+        "P99 of OLTPim at 256, milliseconds",
+        "below 10",
+        0,
+        10,
+        lambda r: latency(r, "oltpim"),
+    ),
+    Fact(
+        "8",
+        "requests one by one: the peak, over that of all at once",
+        "below 1",
+        0,
+        1,
+        lambda r: max(
+            r.rate("oltpim", "b", r.points.many, slots=n, one_by_one=True) for n in r.points.batches
+        )
+        / r.rate("oltpim", "b", r.points.many, slots=r.best_batch("oltpim")),
+    ),
+    Fact(
+        "8",
+        "YCSB-A, 1 M records: percent aborted, OLTPim",
+        "21",
+        10,
+        35,
+        lambda r: r.run("oltpim", "a", MILLION)["abort_percent"],
+        "a sixteenth of the threads has a sixteenth of the records",
+    ),
+    Fact(
+        "8",
+        "YCSB-A, 1 M records: percent aborted, MosaicDB",
+        "1.1",
+        0,
+        3,
+        lambda r: r.run("mosaic", "a", MILLION)["abort_percent"],
+    ),
+    Fact(
+        "9",
+        "without collection OLTPim is flat: largest over smallest table",
+        "about 1",
+        0.9,
+        1.1,
+        lambda r: r.rate("oltpim", "a", r.points.many, keep_versions=True)
+        / r.rate("oltpim", "a", min(r.points.records), keep_versions=True),
+        "of the transactions on the smallest table a fourth aborts, of those on the large one none",
+    ),
+    Fact(
+        "9",
+        "slowdown by collection, OLTPim, smallest over large table",
+        "above 1",
+        1,
+        math.inf,
+        lambda r: slowdown(r, "oltpim", min(r.points.records))
+        / slowdown(r, "oltpim", r.points.many),
+        "not explained; a run of some milliseconds makes short chains",
+    ),
+    Fact(
+        "12",
+        "theta from which on MosaicDB is ahead",
+        "between 0.5 and 0.99",
+        0.5,
+        0.99,
+        theta_crossing,
+        HOST_BOUND,
+    ),
+    Fact(
+        "12",
+        "OLTPim gains by uniform keys: theta 0 over the largest",
+        "above 1",
+        1,
+        math.inf,
+        lambda r: r.rate("oltpim", "b", r.points.many, zipf=min(r.points.thetas))
+        / r.rate("oltpim", "b", r.points.many, zipf=max(r.points.thetas)),
+    ),
+]
+
+
+def scan_rate(runs: Runs, tm: str, keys: int) -> float:
+    """OLTPim has 128 transactions of a thread at a time then, in the paper."""
+    slots = 128 if tm == "oltpim" else BEST[tm]
+    return runs.rate(tm, "s", runs.points.many, scan=keys, slots=slots)
+
+
+def scan_gain(runs: Runs, keys: int) -> float:
+    return scan_rate(runs, "oltpim", keys) / scan_rate(runs, "mosaic", keys)
+
+
+MISSING = [
+    "Figure 7, TPC-C by levels of dependency: the transactions are not written.",
+    "The traffic of the host's own memory (Figures 1, 7, 8, 12, DRAM read and write): the emulated "
+    "host does not count it. The bytes on the modules' channels were counted, and are above.",
+    "Figure 10, the log: tuples are not durable here.",
+    "Figure 11, the steps of optimisation and the two NUMA bars: only the last step exists, on one "
+    "socket.",
+    "1 B records: the largest table is 200 M, of which a run has a sixteenth.",
+]
+
+# ------------------------------------------------------------------------- pictures
+
+Lines = dict[str, list[tuple[float, float]]]
+
+
+def draw(path: Path, title: str, panels: list[tuple[str, str, Lines]], log: bool) -> None:
+    canvas, all_axes = pyplot.subplots(
+        1, len(panels), figsize=(4 * len(panels), 3), squeeze=False, layout="constrained"
+    )
+    for axes, (name, x_label, lines) in zip(all_axes[0], panels):
+        for label, points in lines.items():
+            tm = "mosaic" if label.startswith(NAMES["mosaic"]) else "oltpim"
+            dashes = "--" if "," in label else "-"
+            axes.plot(*zip(*points), dashes, marker="o", color=COLOURS[tm], label=label)
+        if log:
+            axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        axes.set(title=name, xlabel=x_label)
+    all_axes[0][0].set_ylabel("transactions a second, in millions")
+    all_axes[0][0].legend()
+    canvas.suptitle(title)
+    canvas.savefig(path, dpi=120)
+    pyplot.close(canvas)
+
+
+def over(runs: Runs, workload: str, xs: Any, options: Callable[[Any], dict[str, Any]]) -> Lines:
+    return {
+        NAMES[tm]: [
+            (x, runs.rate(tm, workload, **({"records": runs.points.many} | options(x))) / 1e6)
+            for x in xs
+        ]
+        for tm in BEST
+    }
+
+
+def by_records(runs: Runs, workload: str, **more: Any) -> Lines:
+    return over(runs, workload, runs.points.records, lambda n: {"records": n} | more)
+
+
+def draw_tables(runs: Runs, path: Path) -> None:
+    panels = [(f"YCSB-{k}", "records", by_records(runs, w)) for k, w in WRITES.items()]
+    draw(path, "YCSB by the size of the table (records of the paper's scale)", panels, True)
+
+
+def draw_others(runs: Runs, path: Path) -> None:
+    scans: Lines = {}
+    for tm in BEST:
+        scans[NAMES[tm]] = [(n, scan_rate(runs, tm, n) / 1e6) for n in runs.points.scans]
+    inserts = over(runs, "i", runs.points.inserts, lambda p: {"percent": p})
+    panels = [
+        ("YCSB-S", "keys of a scan", scans),
+        ("YCSB-I", "percent of transactions that insert", inserts),
+    ]
+    draw(path, "Scans and inserts", panels, False)
+
+
+def draw_batches(runs: Runs, path: Path) -> None:
+    p = runs.points
+    lines: Lines = {
+        NAMES["oltpim"]: [(n, runs.rate("oltpim", "b", p.many, slots=n) / 1e6) for n in p.batches],
+        f"{NAMES['oltpim']}, one by one": [
+            (n, runs.rate("oltpim", "b", p.many, slots=n, one_by_one=True) / 1e6) for n in p.batches
+        ],
+        NAMES["mosaic"]: [(n, runs.rate("mosaic", "b", p.many, slots=n) / 1e6) for n in p.few],
+    }
+    draw(path, "YCSB-B by the batch", [("", "transactions of a thread at a time", lines)], True)
+
+
+def draw_collection(runs: Runs, path: Path) -> None:
+    lines: Lines = {}
+    for tm in BEST:
+        sizes = [n for n in runs.points.records if n <= runs.points.many]
+        lines[NAMES[tm]] = [(n, runs.rate(tm, "a", n) / 1e6) for n in sizes]
+        lines[f"{NAMES[tm]}, keeps versions"] = [
+            (n, runs.rate(tm, "a", n, keep_versions=True) / 1e6) for n in sizes
+        ]
+    draw(path, "YCSB-A with and without collection", [("", "records", lines)], True)
+
+
+def draw_skew(runs: Runs, path: Path) -> None:
+    lines = over(runs, "b", runs.points.thetas, lambda t: {"zipf": t})
+    draw(path, "YCSB-B by skew", [("", "theta of Zipf's law", lines)], False)
+
+
+PICTURES = {
+    "7": ("Tables", draw_tables),
+    "7-scans": ("Scans and inserts", draw_others),
+    "8": ("Batches", draw_batches),
+    "9": ("Collection of versions", draw_collection),
+    "12": ("Skew", draw_skew),
+}
+
+# ----------------------------------------------------------------------------- page
+
+
+def fact_table(runs: Runs) -> str:
+    rows = [
+        "| figure | the paper says | paper | accepted | measured | why they differ |",
+        "| --- " * 6 + "|",
+    ]
+    for f in FACTS:
+        upper = f"to {f.most:g}" if not math.isinf(f.most) else "or more"
+        said = f"| {f.figure} | {f.claim} | {f.paper} | {f.least:g} {upper} |"
+        try:
+            measured = f.computed(runs)
+        except NotMeasured:
+            rows.append(f"{said} not run | |")
+            continue
+        agrees = f.least <= measured <= f.most
+        number = "never" if math.isinf(measured) else f"{float(f'{measured:.3g}'):g}"
+        rows.append(f"{said} {number if agrees else f'**{number}**'} | {'' if agrees else f.why} |")
+    return "\n".join(rows)
+
+
+def sensitivity_table(runs: Runs) -> str:
+    """YCSB-C: OLTPim's throughput with one value changed, over that with none."""
+    base = runs.rate("oltpim", "c", runs.points.many)
+    rows = ["| value | half | double |", "| --- | --- | --- |"]
+    for key in UNSURE:
+        cells = [
+            runs.rate("oltpim", "c", runs.points.many, modules=f"{MODULES}:{key}*{factor}") / base
+            for factor in (0.5, 2)
+        ]
+        rows.append(f"| `{key}` | {cells[0]:.2f} | {cells[1]:.2f} |")
+    eleven = runs.rate("oltpim", "c", runs.points.many, tasklets=11) / base
+    rows.append(f"| 11 tasklets instead of 4 | {eleven:.2f} | |")
+    return "\n".join(rows)
+
+
+def latency_table(runs: Runs) -> str:
+    """YCSB-C on the largest table, on hosts whose memory is slower, as a full channel's is."""
+    rows = [
+        "| latency of the host's memory, ns | OLTPim | MosaicDB | over it |",
+        "| --- " * 4 + "|",
+    ]
+    for factor in (1, 2, 4):
+        host = HOST if factor == 1 else f"{HOST}:memory*{factor}"
+        rates = [runs.rate(tm, "c", runs.largest, host=host) for tm in BEST]
+        cells = " | ".join(f"{r / 1e6:.2f}" for r in rates)
+        rows.append(f"| {95 * factor} | {cells} | {rates[0] / rates[1]:.2f} |")
+    return "\n".join(rows)
+
+
+def cost_table(runs: Runs) -> str:
+    """What it costs to begin at the settled number."""
+    rows = ["| workload | over the published protocol | P99 over it |", "| --- | --- | --- |"]
+    for name, workload in WRITES.items():
+        mended = runs.run("oltpim", workload, runs.points.many)
+        published = runs.run("oltpim-paper", workload, runs.points.many)
+        rate = mended["throughput"] / published["throughput"]
+        rows.append(f"| YCSB-{name} | {rate:.2f} | {mended['p99_us'] / published['p99_us']:.2f} |")
+    return "\n".join(rows)
+
+
+def traffic_table(runs: Runs) -> str:
+    rows = [
+        "| workload | written | read | control | requests of a batch | a launch, us |",
+        "| --- " * 6 + "|",
+    ]
+    measured = {k: runs.run("oltpim", w, runs.points.many) for k, w in WRITES.items()}
+    for percent in runs.points.inserts[1:]:
+        measured[f"I, {percent} %"] = runs.run("oltpim", "i", runs.points.many, percent=percent)
+    for name, r in measured.items():
+        rows.append(
+            f"| YCSB-{name} | {r['pim_written_bytes']:.0f} | {r['pim_read_bytes']:.0f} | "
+            f"{r['pim_control_bytes']:.0f} | {r['requests_of_a_batch']:.0f} | "
+            f"{r['kernel_us_of_a_launch']:.0f} |"
+        )
+    return "\n".join(rows)
+
+
+def table_of(make_table: Callable[[Runs], str], runs: Runs) -> str:
+    try:
+        return make_table(runs)
+    except NotMeasured:
+        return "Not run."
+
+
+def page(runs: Runs, missing: list[str]) -> str:
+    measured, warm = runs.points.measure_us / 1000, runs.points.warmup_us / 1000
+    parts = [
+        f"""# The figures of the paper on OLTPim, measured
+
+    lab/figures/figures.py --paper oltpim
+
+"No Cap, This Memory Slaps: Breaking Through the Memory Wall of Transactional Database Systems with
+Processing-in-Memory", PVLDB 18(11), 2025. [lab/oltpim](../../lab/oltpim/README.md), in virtual
+time, on a sixteenth of the paper's machine: 4 threads of 2 cores, 128 modules of 2 ranks, a
+sixteenth of the L3 and of the records. Numbers of records are the paper's; a run has a sixteenth.
+OLTPim begins at the settled number. A run measures {measured:g} ms after {warm:g} ms, so the
+numbers show orders and ratios, and no rate that lasts.
+
+A number in bold is outside of what is accepted.
+
+{fact_table(runs)}"""
+    ]
+    for number, (title, _) in PICTURES.items():
+        if number in missing:
+            continue
+        parts.append(
+            f"## Figure {number.split('-')[0]}. {title}\n\n"
+            f"![Figure {number}](oltpim-figure-{number}.png)"
+        )
+    parts.append(
+        "## What the mended protocol costs\n\nTransactions that begin at the settled number, over "
+        f"those that begin as published:\n\n{table_of(cost_table, runs)}"
+    )
+    parts.append(
+        "## The modules' channels\n\nBytes of a committed transaction, of ten requests:\n\n"
+        f"{table_of(traffic_table, runs)}"
+    )
+    parts.append(
+        "## Sensitivity\n\nThroughput of OLTPim, YCSB-C, with a value of `upmem-16th.toml` "
+        "changed, over that with none.\n`mhz` stands for the kernel's instructions, which are "
+        f"RV32's and not a DPU's.\n\n{table_of(sensitivity_table, runs)}"
+        "\n\nThe emulated host's memory has a latency and no bandwidth, so no transaction of "
+        "MosaicDB waits\nfor a channel that is full, as the paper's do. YCSB-C on the largest "
+        "table, in millions of\ntransactions a second, where each line takes longer:\n\n"
+        f"{table_of(latency_table, runs)}"
+    )
+    late = [r for r in runs.known.values() if "late" in r]
+    if late:
+        share = 100 * max(r["late"] / r["committed"] for r in late)
+        parts.append(
+            f"{len(late)} runs of MosaicDB count transactions that ended after the measurement, "
+            f"at most {share:.1f} % of theirs:\n`late` in oltpim.jsonl. The program was mended "
+            "afterwards."
+        )
+    not_run = [f"Figure {n}. {PICTURES[n][0]}: runs are missing." for n in missing] + MISSING
+    parts.append("## What was not run\n\n" + "\n".join(f"- {m}" for m in not_run))
+    return "\n\n".join(parts) + "\n"
+
+
+def present(runs: Runs, out: Path) -> None:
+    missing = []
+    with pyplot.rc_context(STYLE):
+        for number, (_, picture) in PICTURES.items():
+            path = out / f"oltpim-figure-{number}.png"
+            try:
+                picture(runs, path)
+            except NotMeasured:
+                missing.append(number)
+                path.unlink(missing_ok=True)
+    write_atomically(out / "oltpim.md", page(runs, missing))
+
+
+def finished_run(command: str, result: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    if not result["throughput"] > 0:
+        raise ValueError("no result")
+    return command, result
+
+
+def recall(path: Path) -> dict[str, dict[str, Any]]:
+    advice = "leave out --plot-only to measure"
+    try:
+        return dict(read_journal(path, finished_run, advice))
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}: {advice}") from error
+
+
+def make(build: Path, out: Path, quick: bool, plot_only: bool) -> None:
+    """Measures, unless only to draw, and writes results, page and pictures.  What the journal has
+    is not measured again: remove it after a change of the program.  Drawn from a journal that lacks
+    runs, the page names what is missing."""
+    journal = out / "oltpim.jsonl"
+    known = recall(journal) if plot_only or journal.exists() else {}
+    if not plot_only:
+        # Without a line that a kill cut short.
+        lines = [journal_line({"command": c, "result": r}) for c, r in known.items()]
+        write_atomically(journal, "".join(lines))
+    present(Runs(QUICK if quick else Points(), known, None if plot_only else build, journal), out)

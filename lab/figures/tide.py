@@ -1,0 +1,582 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Figures of the paper on PIM-TIDE, transactions over the modules of a near-memory machine: an
+access to 8 bytes (section 3.1), Bank with and without an order (Figure 6), and one module with 1 to
+11 tasklets (Figure 7).  The page names the figures that are missing.
+
+The results are pim-tide.jsonl, the journal, with a run and its command on each line; pim-tide.md,
+the page; a picture a figure."""
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib import pyplot
+
+from charts import STYLE
+from results import Refused, journal_line, read_journal, run_program, write_atomically
+
+PROGRAM = "lab/tide/tide"  # from the build directory
+ACCESS = "lab/near/tests/near-host-tests"
+MACHINE = "upmem-sdk"
+DESCRIPTION = Path(__file__).resolve().parents[2] / f"emulator/machines/{MACHINE}.toml"
+LIMIT_SECONDS = 600
+COLOURS = ("#0072b2", "#d55e00", "#009e73")
+MOST_TASKLETS = 11
+# By the accounts of a transaction: large ones are slow to emulate, so a batch has fewer.
+RECORDS = {2: 128, 5: 128, 10: 128, 20: 64, 50: 32, 100: 16}
+TPCC_RECORDS = 32
+PROFILES = {"Payment": (100, 0), "NewOrder": (0, 100), "OrderStatus": (0, 0)}
+MIXES = {"STD": (44, 43), "CUST": (25, 25)}
+SHARES = (0, 15, 45, 75)
+MODULES = 16
+MENDED, PRINTED = "pim-tide", "pim-tide-paper"
+LOCAL = "local"
+# The only value of the description that was fitted: busy_cycles, to random accesses of PrIM.  It is
+# a part of the fixed cycles of a write, 61, so its double is cut to that.
+FITTED = {"half": 16, "double": 61}
+
+
+@dataclass(frozen=True)
+class Points:
+    """The values of each axis; `quick` has a few of them."""
+
+    accounts: tuple[int, ...] = (2, 5, 10, 20, 50, 100)
+    tasklets: tuple[int, ...] = (1, 2, 4, 6, 8, 11)
+    batches: int = 2
+
+
+QUICK = Points(accounts=(2, 50, 100), tasklets=(1, 11), batches=1)
+
+
+class Runs:
+    """The measurements. A run is made when it is first asked for, unless it is known; without a
+    build directory it must be."""
+
+    def __init__(self, points: Points, known: dict[str, dict[str, Any]], build: Path | None):
+        self.points, self.known, self.build = points, known, build
+
+    def measured(self, command: str, busy: str = "") -> dict[str, Any]:
+        key = f"{command} (busy_cycles {busy})" if busy else command
+        if key not in self.known:
+            if self.build is None:
+                raise Refused(f"{key}: not measured: leave out --plot-only to measure")
+            self.known[key] = self.make(command, busy)
+        return self.known[key]
+
+    def make(self, command: str, busy: str) -> dict[str, Any]:
+        assert self.build is not None
+        if command == ACCESS:
+            return measure_access(self.build / ACCESS)
+        program, *arguments = command.split()
+        with tempfile.TemporaryDirectory() as scratch:
+            if busy:
+                changed = Path(scratch) / "changed.toml"
+                text = DESCRIPTION.read_text()
+                changed.write_text(re.sub(r"busy_cycles = \d+", f"busy_cycles = {busy}", text))
+                arguments[arguments.index(MACHINE)] = str(changed)
+            result = run_program(self.build, program, [*arguments, "--json", "-"], LIMIT_SECONDS)[1]
+        result["machine"] = MACHINE  # not the path of the changed one
+        return result
+
+    def run(self, arguments: str, mode: str, busy: str = "") -> dict[str, Any]:
+        """`mode`: local, or the variant that keeps local transactions in an order."""
+        order = "" if mode == LOCAL else f" --deterministic --tm {mode}"
+        return self.measured(f"{PROGRAM} --machine {MACHINE} --batches 1 {arguments}{order}", busy)
+
+    def bank(self, mode: str, accounts: int, busy: str = "") -> dict[str, Any]:
+        arguments = f"--accounts {accounts} --records {RECORDS[accounts]}"
+        return self.run(arguments, mode, busy)
+
+    def tpcc(self, mode: str, profile: str, tasklets: int, busy: str = "") -> dict[str, Any]:
+        payment, new_order = PROFILES[profile]
+        arguments = (
+            f"--workload tpcc --payment {payment} --new-order {new_order} "
+            f"--tasklets {tasklets} --records {TPCC_RECORDS}"
+        )
+        return self.run(arguments, mode, busy)
+
+    def mix(self, name: str, remote: int) -> float:
+        """Transactions a second of several modules: a mix, with a share of remote payments."""
+        payment, new_order = MIXES[name]
+        command = (
+            f"{PROGRAM} --machine {MACHINE} --workload tpcc --modules {MODULES} "
+            f"--batches {self.points.batches} --records 32 --payment {payment} "
+            f"--new-order {new_order} "
+            f"--remote {remote} --host-threads 2"
+        )
+        return float(self.measured(command)["throughput"])
+
+    def gain(self, mode: str, accounts: int, busy: str = "") -> float:
+        """Of local transactions without an order over the same in an order."""
+        local, ordered = self.bank(LOCAL, accounts, busy), self.bank(mode, accounts, busy)
+        return float(local["throughput"] / ordered["throughput"])
+
+    def aborts(self, mode: str, accounts: int) -> float:
+        return float(self.bank(mode, accounts)["abort_rate"])
+
+    def scaling(self, mode: str, profile: str, busy: str = "") -> float:
+        most, one = (self.tpcc(mode, profile, n, busy) for n in (MOST_TASKLETS, 1))
+        return float(most["throughput"] / one["throughput"])
+
+    def tpcc_aborts(self, mode: str, profile: str) -> float:
+        return float(self.tpcc(mode, profile, MOST_TASKLETS)["abort_rate"])
+
+
+def measure_access(program: Path) -> dict[str, Any]:
+    """What the calibration test prints."""
+    done = subprocess.run(
+        [str(program), "--gtest_filter=NearHost.*Access*"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = dict(re.findall(r"^(own|another) module: ([0-9.]+) [nu]s$", done.stdout, re.MULTILINE))
+    if done.returncode or len(found) != 2:
+        raise Refused(f"{program}: no result: build it, and see what it prints")
+    return {"own_ns": float(found["own"]), "another_us": float(found["another"]), "verified": True}
+
+
+# ---------------------------------------------------------------------------- facts
+
+
+def marked(measured: float, least: float, most: float) -> str:
+    text = f"{measured:.3g}"
+    return text if least <= measured <= most else f"**{text}**"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A statement of the paper, and what is accepted, from `least` to `most`. `computed`: by the
+    variant; a fact about local transactions alone has the same number for both."""
+
+    figure: str
+    claim: str
+    paper: str
+    least: float
+    most: float
+    computed: Callable[[Runs, str], float]
+    why: str = ""
+
+    def shown(self, runs: Runs, mode: str) -> str:
+        return marked(self.computed(runs, mode), self.least, self.most)
+
+    def differs(self, runs: Runs) -> bool:
+        return any("*" in self.shown(runs, mode) for mode in (PRINTED, MENDED))
+
+
+def rises(values: Iterable[float]) -> float:
+    """The least step from one value to the next."""
+    all_values = list(values)
+    return min(b - a for a, b in zip(all_values, all_values[1:]))
+
+
+SERIAL = (
+    "mended, a part validates and publishes while all others wait for their turns; as printed, it "
+    "lets the next one go first"
+)
+FACTS = (
+    Fact(
+        "text",
+        "8 bytes of the module's own memory: ns",
+        "231",
+        231 * 0.95,
+        231 * 1.05,
+        lambda r, _: float(r.measured(ACCESS)["own_ns"]),
+    ),
+    Fact(
+        "text",
+        "8 bytes of another module, through the CPU: us",
+        "331",
+        150,
+        500,
+        lambda r, _: float(r.measured(ACCESS)["another_us"]),
+    ),
+    Fact(
+        "6",
+        "small transactions: local over deterministic, 2 accounts",
+        "about 1.1",
+        1.03,
+        1.2,
+        lambda r, mode: r.gain(mode, r.points.accounts[0]),
+        SERIAL,
+    ),
+    Fact(
+        "6",
+        "large ones: local over deterministic, 50 accounts",
+        "up to 1.5",
+        1.3,
+        1.7,
+        lambda r, mode: r.gain(mode, r.points.accounts[-2]),
+        "as published, the difference is 4 % of what is accepted; " + SERIAL,
+    ),
+    Fact(
+        "6",
+        "the largest: local over deterministic, 100 accounts",
+        "up to 1.5",
+        1.3,
+        1.7,
+        lambda r, mode: r.gain(mode, r.points.accounts[-1]),
+        "99 of 100 local attempts fail here, and none of them has the right of way; of ordered "
+        "ones the first always has it",
+    ),
+    Fact(
+        "6",
+        "the abort rate of local transactions rises: the least step",
+        "above 0",
+        0,
+        1,
+        lambda r, _: rises(r.aborts(LOCAL, n) for n in r.points.accounts),
+    ),
+    Fact(
+        "6",
+        "the abort rate of deterministic ones rises: the least step",
+        "above 0",
+        0,
+        1,
+        lambda r, mode: rises(r.aborts(mode, n) for n in r.points.accounts),
+    ),
+    Fact(
+        "6",
+        "deterministic ones abort more at large sizes: 50 accounts, the difference",
+        "above 0",
+        0,
+        1,
+        lambda r, mode: r.aborts(mode, r.points.accounts[-2])
+        - r.aborts(LOCAL, r.points.accounts[-2]),
+    ),
+    Fact(
+        "6",
+        "and slightly less at small ones: 2 accounts, the difference",
+        "below 0",
+        -1,
+        0,
+        lambda r, mode: r.aborts(mode, r.points.accounts[0])
+        - r.aborts(LOCAL, r.points.accounts[0]),
+        "not explained by a measurement: a part that waits for its turn keeps its locks, so others "
+        "should meet more of them; both rates are a few in a hundred",
+    ),
+    Fact(
+        "7",
+        "OrderStatus, local: 11 tasklets over one",
+        "nearly linear",
+        7,
+        11.5,
+        lambda r, _: r.scaling(LOCAL, "OrderStatus"),
+    ),
+    Fact(
+        "7",
+        "OrderStatus, deterministic: 11 tasklets over one",
+        "nearly linear",
+        7,
+        11.5,
+        lambda r, mode: r.scaling(mode, "OrderStatus"),
+    ),
+    Fact(
+        "7",
+        "OrderStatus, 11 tasklets: deterministic over local",
+        "alike",
+        0.9,
+        1.1,
+        lambda r, mode: float(
+            r.tpcc(mode, "OrderStatus", MOST_TASKLETS)["throughput"]
+            / r.tpcc(LOCAL, "OrderStatus", MOST_TASKLETS)["throughput"]
+        ),
+    ),
+    Fact(
+        "7",
+        "Payment, local: 11 tasklets over one",
+        "flat",
+        0.8,
+        1.3,
+        lambda r, _: r.scaling(LOCAL, "Payment"),
+    ),
+    Fact(
+        "7",
+        "Payment, deterministic: 11 tasklets over one",
+        "falls",
+        0,
+        0.9,
+        lambda r, mode: r.scaling(mode, "Payment"),
+        "not explained by a measurement",
+    ),
+    Fact(
+        "7",
+        "Payment, 11 tasklets, local: abort rate",
+        "above 0.9",
+        0.8,
+        1,
+        lambda r, _: r.tpcc_aborts(LOCAL, "Payment"),
+    ),
+    Fact(
+        "7",
+        "Payment, 11 tasklets, deterministic: abort rate",
+        "above 0.9",
+        0.8,
+        1,
+        lambda r, mode: r.tpcc_aborts(mode, "Payment"),
+    ),
+    Fact(
+        "7",
+        "NewOrder, local: 11 tasklets over one",
+        "limited",
+        0,
+        2,
+        lambda r, _: r.scaling(LOCAL, "NewOrder"),
+        "not explained by a measurement. The paper's port inserts into trees, whose inner words "
+        "all orders of a district share; here orders lie in arrays, and conflict on the "
+        "district's next number alone",
+    ),
+    Fact(
+        "7",
+        "NewOrder, deterministic: 11 tasklets over one",
+        "limited",
+        0,
+        2,
+        lambda r, mode: r.scaling(mode, "NewOrder"),
+        "as for local ones",
+    ),
+    Fact(
+        "7",
+        "NewOrder, 11 tasklets, local: abort rate",
+        "above 0.8",
+        0.7,
+        1,
+        lambda r, _: r.tpcc_aborts(LOCAL, "NewOrder"),
+    ),
+    Fact(
+        "7",
+        "NewOrder, 11 tasklets, deterministic: abort rate",
+        "above 0.8",
+        0.7,
+        1,
+        lambda r, mode: r.tpcc_aborts(mode, "NewOrder"),
+    ),
+)
+MODES = ((LOCAL, "local", "o"), (PRINTED, "deterministic, as published", "s"))
+MODES_ALL = (*MODES, (MENDED, "deterministic, mended", "^"))
+
+
+# -------------------------------------------------------------------------- drawing
+
+
+def draw_bank(runs: Runs, path: Path) -> None:
+    canvas, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    xs = runs.points.accounts
+    for k, (mode, label, marker) in enumerate(MODES_ALL):
+        if mode != LOCAL:
+            gains = [runs.gain(mode, n) for n in xs]
+            left.plot(xs, gains, color=COLOURS[k], marker=marker, label=label)
+        rates = [runs.aborts(mode, n) for n in xs]
+        right.plot(xs, rates, color=COLOURS[k], marker=marker, label=label)
+    left.set(title="Local over deterministic", xlabel="accounts", xscale="log", ylabel="speed-up")
+    right.set(title="Abort rate", xlabel="accounts", xscale="log", ylim=(0, 1))
+    for axes in (left, right):
+        axes.set_xticks(xs, [str(x) for x in xs])
+        axes.minorticks_off()
+        axes.legend(frameon=False)
+    canvas.savefig(path)
+    pyplot.close(canvas)
+
+
+def draw_profiles(runs: Runs, path: Path) -> None:
+    canvas, grid = pyplot.subplots(2, 3, figsize=(11, 6), layout="constrained", sharex=True)
+    xs = runs.points.tasklets
+    for column, profile in enumerate(PROFILES):
+        for k, (mode, label, marker) in enumerate(MODES_ALL):
+            found = [runs.tpcc(mode, profile, n) for n in xs]
+            style = {"color": COLOURS[k], "marker": marker, "label": label}
+            grid[0][column].plot(xs, [r["throughput"] / 1000 for r in found], **style)
+            grid[1][column].plot(xs, [r["abort_rate"] for r in found], **style)
+        grid[0][column].set(title=profile, ylim=(0, None))
+        grid[1][column].set(xlabel="tasklets", ylim=(0, 1))
+    grid[0][0].set_ylabel("thousand transactions a second")
+    grid[1][0].set_ylabel("abort rate")
+    grid[0][0].legend(frameon=False)
+    canvas.savefig(path)
+    pyplot.close(canvas)
+
+
+# --------------------------------------------------------------------------- page
+
+
+def fact_table(figure: str, runs: Runs) -> str:
+    rows = [
+        "| the paper says | paper | as published | mended | why they differ |",
+        "| --- " * 5 + "|",
+    ]
+    for fact in FACTS:
+        if fact.figure == figure:
+            why = fact.why if fact.differs(runs) else ""
+            rows.append(
+                f"| {fact.claim} | {fact.paper} | {fact.shown(runs, PRINTED)} | "
+                f"{fact.shown(runs, MENDED)} | {why} |"
+            )
+    return "\n".join(rows)
+
+
+SENSITIVE: tuple[tuple[str, Callable[[Runs, str], float]], ...] = (
+    ("Bank, 2 accounts: local over ordered, as published", lambda r, b: r.gain(PRINTED, 2, b)),
+    ("Bank, 2 accounts: local over ordered, mended", lambda r, b: r.gain(MENDED, 2, b)),
+    ("OrderStatus, local: 11 tasklets over one", lambda r, b: r.scaling(LOCAL, "OrderStatus", b)),
+    ("Payment, local: 11 tasklets over one", lambda r, b: r.scaling(LOCAL, "Payment", b)),
+    ("NewOrder, local: 11 tasklets over one", lambda r, b: r.scaling(LOCAL, "NewOrder", b)),
+)
+
+
+def sensitivity_table(runs: Runs) -> str:
+    rows = ["| | half | as it is | double |", "| --- " * 4 + "|"]
+    for name, computed in SENSITIVE:
+        values = [computed(runs, b) for b in (str(FITTED["half"]), "", str(FITTED["double"]))]
+        rows.append(f"| {name} | " + " | ".join(f"{v:.3g}" for v in values) + " |")
+    return "\n".join(rows)
+
+
+def turn_cycles(runs: Runs, mode: str) -> float:
+    """Of the module's processor, between two commits of small transactions."""
+    result = runs.bank(mode, runs.points.accounts[0])
+    return float(result["kernel_us"] * 350 / result["transactions"])
+
+
+def small_aborts(runs: Runs, mode: str) -> float:
+    return runs.aborts(mode, runs.points.accounts[0])
+
+
+def cells(runs: Runs, value: Callable[[Runs, str], float], form: str) -> str:
+    return " | ".join(format(value(runs, mode), form) for mode in (LOCAL, PRINTED, MENDED))
+
+
+def mix_table(runs: Runs) -> str:
+    head = " | ".join(f"{share} %" for share in SHARES)
+    rows = [f"| remote payments | {head} |", "| --- " * (len(SHARES) + 1) + "|"]
+    for name in MIXES:
+        found = " | ".join(f"{runs.mix(name, share) / 1000:.0f}" for share in SHARES)
+        rows.append(f"| {name}: thousand transactions a second | {found} |")
+    return "\n".join(rows)
+
+
+def mix_facts(runs: Runs) -> str:
+    least = min(runs.mix("CUST", share) / runs.mix("STD", share) for share in SHARES)
+    falls = {name: runs.mix(name, 75) / runs.mix(name, 0) for name in MIXES}
+    rows = [
+        "| the paper says | paper | mended |",
+        "| --- " * 3 + "|",
+        f"| CUST is faster than STD: the least over all shares | above 1 | {marked(least, 1, 9)} |",
+        f"| STD, 75 % over 0 % | below 1 | {marked(falls['STD'], 0, 1)} |",
+        f"| CUST, 75 % over 0 % | below 1 | {marked(falls['CUST'], 0, 1)} |",
+    ]
+    return "\n".join(rows)
+
+
+MISSING = """## Missing
+
+- **Figure 3** over 512 to 2,048 modules, and its gain over a CPU (6.75): not measured. It needs
+  TinySTM on the emulated xeon-5320, and many ranks.
+- **Figure 4**, the gain of each profile over a CPU: not measured, for the same reason.
+- **Figure 5** (energy): not reproduced. It is the speed-up times two constants of power.
+- Throughput with the command log, and the time of recovery, which the paper does not have: not
+  measured.
+"""
+
+
+def page(runs: Runs) -> str:
+    return f"""# Figures of the paper on PIM-TIDE, measured
+
+    lab/figures/figures.py --paper pim-tide
+
+"Accelerating Transactional Execution via Processing-In-Memory", EuroSys 2026. Emulated upmem-sdk,
+one module, virtual time ([near](../../lab/near/README.md)); the system is
+[lab/tide](../../lab/tide/README.md). *As published* numbers and commits as the paper and its host
+do, and is not serialisable; *mended* is. A number of local transactions is that of both. A number
+in bold is outside of what is accepted. Instructions are those of RV32: a DPU's may differ by a
+third, so ratios count and no absolute number does.
+
+## Section 3.1. An access to 8 bytes
+
+{fact_table("text", runs)}
+
+No value was fitted to either: 231 ns are PrIM's 77 cycles and half a cycle a byte; most of the
+other is three times 67 us, OLTPim's time to hand a module's memory over.
+
+## Figure 3, in part. A mix of transactions, and payments of two modules
+
+{MODULES} modules of one rank. STD is 44 % Payment, 43 % NewOrder and 13 % OrderStatus; CUST 25, 25
+and 50 %.
+
+{mix_table(runs)}
+
+{mix_facts(runs)}
+
+The last batch of a run is not full, and how full it is depends on the share: a difference of a
+tenth says nothing.
+
+As published, a mix of local and distributed transactions does not end on some module: no part
+reaches a rank that local transactions have moved (`TideAsPublished.ARankThatNobodyReaches`).
+
+## Figure 6. Bank, 200,000 accounts
+
+![Figure 6](pim-tide-figure-6.png)
+
+{fact_table("6", runs)}
+
+| 2 accounts | local | as published | mended |
+| --- | --- | --- | --- |
+| cycles of the module between two commits | {cells(runs, turn_cycles, ".0f")} |
+| attempts that abort | {cells(runs, small_aborts, ".1%")} |
+
+## Figure 7. One module, 1 to 11 tasklets
+
+![Figure 7](pim-tide-figure-7.png)
+
+{fact_table("7", runs)}
+
+## Sensitivity
+
+`busy_cycles` of the modules' memory is the only value that was fitted, to random accesses of PrIM.
+The same numbers with half of it, and with its double (61, the most that a write leaves room for):
+
+{sensitivity_table(runs)}
+
+{MISSING}"""
+
+
+FIGURES: dict[int, Callable[[Runs, Path], None]] = {6: draw_bank, 7: draw_profiles}
+
+
+def present(runs: Runs, out: Path) -> None:
+    with pyplot.rc_context(STYLE):
+        for number, draw in FIGURES.items():
+            draw(runs, out / f"pim-tide-figure-{number}.png")
+    write_atomically(out / "pim-tide.md", page(runs))
+
+
+def finished_run(command: str, result: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    if not result["verified"]:
+        raise ValueError("a wrong result")
+    return command, result
+
+
+def recall(path: Path) -> dict[str, dict[str, Any]]:
+    advice = "leave out --plot-only to measure"
+    try:
+        return dict(read_journal(path, finished_run, advice))
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}: {advice}") from error
+
+
+def make(build: Path, out: Path, quick: bool, plot_only: bool) -> None:
+    """Measures, unless only to draw, and writes results, page and pictures."""
+    journal = out / "pim-tide.jsonl"
+    if not plot_only and not os.access(build / PROGRAM, os.X_OK):
+        raise Refused(f"{build / PROGRAM}: no such program: build with -Dlab=true")
+    known = recall(journal) if plot_only else {}
+    runs = Runs(QUICK if quick else Points(), known, None if plot_only else build)
+    present(runs, out)
+    if not plot_only:
+        lines = [journal_line({"command": c, "result": r}) for c, r in runs.known.items()]
+        write_atomically(journal, "".join(lines))

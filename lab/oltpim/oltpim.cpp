@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * oltpim.cpp - the benchmark: YCSB on OLTPim's modules, or on the same tables in the host's memory,
+ * and a bank whose histories are checked.
+ */
+#include "../../tools/common/command_line.hpp"
+#include "../../tools/common/json.hpp"
+#include "dram_store.hpp"
+#include "host.hpp"
+#include "near_store.hpp"
+#include "ycsb.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <pthread.h>
+
+namespace
+{
+
+using namespace oltpim;
+using tools::Json;
+using tools::WrongUsage;
+
+struct Settings {
+	std::string tm = "oltpim", host = "native", modules = "threads", workload = "c", json;
+	unsigned threads = 2, slots = 16, ranks = 2, elements = 4, tasklets = 4, host_threads = 1;
+	unsigned percent = 50, scan = 16, payload = 0, schedules = 20;
+	uint64_t records = 10000, seed = 1, warmup_us = 20000, measure_us = 100000;
+	double zipf = 0, room = 2;
+	bool keep_versions = false, one_by_one = false;
+};
+
+const std::map<std::string, Protocol> PROTOCOLS = {{"oltpim", Protocol::MENDED},
+        {"oltpim-paper", Protocol::PUBLISHED}, {"oltpim-strict", Protocol::STRICT},
+        {"mosaic", Protocol::MENDED}};
+
+/* False: the help was asked for, and printed. */
+bool parse(Settings &s, int argc, char **argv)
+{
+	tools::CommandLine line(
+	        "oltpim", "OLTPim: YCSB on indexes and version chains in near memory");
+	line.option("--tm", s.tm,
+	            "oltpim; oltpim-paper: begins as published; oltpim-strict: begins below the "
+	            "counter; mosaic: the same tables in the host's memory")
+	        .one_of({"oltpim", "oltpim-paper", "oltpim-strict", "mosaic"});
+	line.option("--host", s.host,
+	        "native, or an emulated machine (oltpim-emulated): xeon-4216, or a file");
+	line.option("--modules", s.modules,
+	        "threads (of this process), or an emulated machine: upmem, or a file");
+	line.option("--ranks", s.ranks, "ranks").range(1, 64);
+	line.option("--elements", s.elements, "modules of a rank").range(1, 64);
+	line.option("--tasklets", s.tasklets, "tasklets of a module").range(1, NEAR_MOST_TASKLETS);
+	line.option("--host-threads", s.host_threads, "threads of this process for the modules")
+	        .range(1, 64);
+	line.option("--threads", s.threads, "workers").range(1, 128);
+	line.option("--slots", s.slots, "transactions that a worker has at a time").range(1, 65536);
+	line.option("--workload", s.workload,
+	            "c: gets; b: 5 % update; a: 50 % update; u: --percent update; i: --percent "
+	            "insert; s: scans; bank: transfers and audits, whose histories are checked")
+	        .one_of({"a", "b", "c", "i", "s", "u", "bank"});
+	line.option("--percent", s.percent, "transactions that write, of workloads u and i")
+	        .range(0, 100);
+	line.option("--scan", s.scan, "keys of a scan").range(1, OLTPIM_SCAN_MOST);
+	line.option("--records", s.records, "records, at first").range(16, 1e9);
+	line.option("--payload", s.payload, "bytes of a record, besides 48").range(0, 4096);
+	line.option("--zipf", s.zipf, "theta of Zipf's law; 0: uniform").range(0, 0.999);
+	line.option("--one-by-one", s.one_by_one, "a transaction's requests in rounds of one");
+	line.option("--keep-versions", s.keep_versions, "collect no versions");
+	line.option("--room", s.room, "objects and versions of a module, for one that is loaded")
+	        .range(1.1, 1000);
+	line.option("--warmup-us", s.warmup_us, "microseconds before the measurement");
+	line.option("--measure-us", s.measure_us, "microseconds of the measurement").range(1, 1e9);
+	line.option("--schedules", s.schedules, "bank: runs, each with a seed of its own");
+	line.option("--seed", s.seed, "of keys and of schedules");
+	line.option("--json", s.json, "write the result to this file; - is standard output");
+	if (!line.parse(argc, argv))
+		return false;
+	if (s.workload == "bank" && !is_native())
+		throw WrongUsage("--workload bank: use oltpim, which runs on native");
+	return true;
+}
+
+Mix mix_of(const Settings &s)
+{
+	Mix m;
+	m.at_once = !s.one_by_one;
+	if (s.workload == "a")
+		m.percent = 50;
+	else if (s.workload == "b")
+		m.percent = 5;
+	else if (s.workload == "u" || s.workload == "i")
+		m.percent = s.percent;
+	m.inserts = s.workload == "i";
+	if (s.workload == "s") {
+		m.scan = s.scan;
+		m.shift = static_cast<unsigned>(std::bit_width(s.scan - 1));
+		m.requests = std::min(10u, Transaction::MOST / 2);
+	}
+	return m;
+}
+
+/* ---------------------------------------------------------------------- bank */
+
+NearSetup bank_setup(const Settings &s)
+{
+	NearSetup n;
+	n.machine = s.modules;
+	n.ranks = s.ranks, n.elements = s.elements, n.tasklets = s.tasklets;
+	n.host_threads = s.host_threads;
+	n.objects = 4096, n.versions = 8192, n.batch_bytes = 16384;
+	return n;
+}
+
+/* One run, whose order the seed gives. */
+std::vector<Violation> run_bank(const Settings &s, uint64_t seed)
+{
+	constexpr uint64_t ACCOUNTS = 16;
+	constexpr unsigned TRANSACTIONS = 20;
+	Tuples tuples(0);
+	Numbers numbers(PROTOCOLS.at(s.tm), 1, s.slots);
+	std::unique_ptr<Store> store;
+	if (s.tm == "mosaic")
+		store = std::make_unique<DramStore>(DramSetup{}, numbers, prefetch_lines);
+	else
+		store = std::make_unique<NearStore>(bank_setup(s), numbers);
+	Database db{*store, numbers, {1}, {1}};
+	History history;
+	load_keys(db, tuples, 0, ACCOUNTS, 100);
+	std::vector<std::unique_ptr<Client>> clients;
+	std::vector<Client *> running;
+	for (unsigned k = 0; k < s.slots; k++) {
+		clients.push_back(std::make_unique<BankClient>(
+		        db, tuples, 0, k, &history, ACCOUNTS, TRANSACTIONS, seed * s.slots + k));
+		running.push_back(clients.back().get());
+	}
+	run_by_seed(*store, running, seed);
+	return check_histories({&history});
+}
+
+int bank(const Settings &s)
+{
+	std::map<Flaw, uint64_t> counts;
+	for (uint64_t seed = s.seed; seed < s.seed + s.schedules; seed++)
+		for (const Violation &v : run_bank(s, seed))
+			if (counts[v.flaw]++ == 0)
+				printf("seed %llu: %s\n", static_cast<unsigned long long>(seed),
+				        v.text.c_str());
+	for (const auto &[flaw, n] : counts)
+		printf("%s: %llu in %u schedules\n", flaw_name(flaw),
+		        static_cast<unsigned long long>(n), s.schedules);
+	if (counts.empty())
+		printf("%s: no violation in %u schedules\n", s.tm.c_str(), s.schedules);
+	return counts.empty() ? 0 : 1;
+}
+
+/* ---------------------------------------------------------------------- ycsb */
+
+class Ycsb
+{
+public:
+	explicit Ycsb(const Settings &s)
+	    : s_(s), mix_(mix_of(s)), keys_(s.records, s.zipf),
+	      numbers_(PROTOCOLS.at(s.tm), s.threads, s.slots), loaded_(s.payload)
+	{
+		if (s.tm == "mosaic")
+			make_dram();
+		else
+			make_near();
+		db_.emplace(*store_, numbers_);
+		workers_.resize(s.threads);
+		for (unsigned k = 0; k < s.threads; k++)
+			make_worker(k);
+		load();
+	}
+
+	void run()
+	{
+		if (near_)
+			near_->settle_channels();
+		std::vector<pthread_t> threads(s_.threads);
+		for (unsigned k = 1; k < s_.threads; k++)
+			pthread_create(&threads[k], nullptr, work_on, &workers_[k]);
+		work_on(&workers_[0]);
+		for (unsigned k = 1; k < s_.threads; k++)
+			pthread_join(threads[k], nullptr);
+		for (const Worker &w : workers_)
+			if (w.failure)
+				std::rethrow_exception(w.failure);
+	}
+
+	Json result() const;
+
+private:
+	struct Worker {
+		Ycsb *all = nullptr;
+		unsigned number = 0;
+		std::unique_ptr<Tuples> tuples;
+		std::vector<std::unique_ptr<YcsbClient>> clients;
+		uint64_t measured_from = 0, measured_to = 0;
+		std::exception_ptr failure;
+	};
+
+	void make_near();
+	void make_dram();
+	void make_worker(unsigned number);
+	void load();
+	static void *work_on(void *worker);
+	void work(Worker &w);
+	bool turn(Worker &w);
+	void add_near(Json &j, uint64_t committed) const;
+
+	const Settings s_;
+	const Mix mix_;
+	const Keys keys_;
+	Numbers numbers_;
+	Tuples loaded_;
+	std::unique_ptr<Store> store_;
+	NearStore *near_ = nullptr; /* store_, if it is one */
+	std::optional<Database> db_;
+	std::vector<Worker> workers_;
+	std::atomic<bool> failed_{false};
+	mutable near_channel before_ = {};
+	std::atomic<bool> counted_{false};
+	BatchCounts batches_before_;
+};
+
+void Ycsb::make_near()
+{
+	NearSetup n;
+	n.machine = s_.modules;
+	n.ranks = s_.ranks, n.elements = s_.elements, n.tasklets = s_.tasklets;
+	n.host_threads = s_.host_threads;
+	n.shift = mix_.shift;
+	const uint64_t modules = uint64_t{s_.ranks} * s_.elements;
+	/* Hashing does not share evenly: with 6 standard deviations no module has more. */
+	const double share = static_cast<double>(s_.records) / static_cast<double>(modules);
+	const double most = share + 6 * std::sqrt(share * (1 << mix_.shift)) + 64;
+	n.objects = static_cast<uint64_t>(most * s_.room) + 1024;
+	n.versions = n.objects + 8192;
+	n.collects = !s_.keep_versions;
+	n.clock = clock_of_modules();
+	auto near = std::make_unique<NearStore>(n, numbers_);
+	near_ = near.get();
+	store_ = std::move(near);
+}
+
+void Ycsb::make_dram()
+{
+	DramSetup d;
+	d.workers = s_.threads;
+	d.partitions = 256;
+	d.shift = mix_.shift;
+	d.collects = !s_.keep_versions;
+	store_ = std::make_unique<DramStore>(d, numbers_, prefetch_lines);
+}
+
+void Ycsb::make_worker(unsigned number)
+{
+	Worker &w = workers_[number];
+	w.all = this;
+	w.number = number;
+	w.tuples = std::make_unique<Tuples>(s_.payload);
+	const unsigned slots = s_.threads * s_.slots;
+	for (unsigned k = 0; k < s_.slots; k++) {
+		const unsigned slot = number * s_.slots + k;
+		w.clients.push_back(std::make_unique<YcsbClient>(*db_, *w.tuples, number, slot,
+		        mix_, keys_, s_.records + slot, slots, now_ps, s_.seed * 1000003 + slot));
+	}
+}
+
+void Ycsb::load()
+{
+	if (!near_)
+		return load_keys(*db_, loaded_, 0, s_.records, 0);
+	std::vector<Record> records;
+	for (uint64_t key = 0; key < s_.records; key++)
+		records.push_back({key, reinterpret_cast<uint64_t>(loaded_.make(key, 0, key))});
+	near_->load(records);
+}
+
+void *Ycsb::work_on(void *worker)
+{
+	auto &w = *static_cast<Worker *>(worker);
+	try {
+		w.all->work(w);
+	} catch (...) {
+		w.failure = std::current_exception();
+		w.all->failed_ = true;
+	}
+	return nullptr;
+}
+
+/* A step of each client, and of the store now and then.  False: all have ended. */
+bool Ycsb::turn(Worker &w)
+{
+	constexpr unsigned STEPS = 64;
+	bool running = false, helped = false;
+	unsigned steps = 0;
+	for (const auto &c : w.clients) {
+		running |= c->step();
+		if (++steps % STEPS == 0)
+			helped |= store_->help(w.number);
+	}
+	if (!store_->help(w.number) && !helped)
+		idle();
+	return running && !failed_.load(std::memory_order_relaxed);
+}
+
+void Ycsb::work(Worker &w)
+{
+	constexpr uint64_t PS = 1000000; /* of a microsecond */
+	const uint64_t start = now_ps();
+	while (now_ps() < start + s_.warmup_us * PS)
+		if (!turn(w))
+			return;
+	if (!counted_.exchange(true) && near_) {
+		before_ = near_->channels();
+		batches_before_ = near_->counts();
+	}
+	for (const auto &c : w.clients)
+		c->measure();
+	w.measured_from = now_ps();
+	while (now_ps() < start + (s_.warmup_us + s_.measure_us) * PS)
+		if (!turn(w))
+			return;
+	w.measured_to = now_ps();
+	for (const auto &c : w.clients)
+		c->stop();
+	while (turn(w)) {
+	}
+}
+
+void Ycsb::add_near(Json &j, uint64_t committed) const
+{
+	const near_channel c = near_->channels();
+	const double n = std::max<double>(1, static_cast<double>(committed));
+	const auto each = [&](uint64_t now, uint64_t then) {
+		return static_cast<double>(now - then) / n;
+	};
+	j["pim_written_bytes"] = each(c.written_bytes, before_.written_bytes);
+	j["pim_read_bytes"] = each(c.read_bytes, before_.read_bytes);
+	j["pim_control_bytes"] = each(c.control_bytes, before_.control_bytes);
+	const BatchCounts b = near_->counts();
+	const uint64_t batches = b.batches - batches_before_.batches;
+	j["batches"] = batches;
+	j["requests_of_a_batch"] =
+	        batches ? static_cast<double>(b.requests - batches_before_.requests) /
+	                          static_cast<double>(batches)
+	                : 0.0;
+	const near_counters k = near_->near_counts();
+	j["instructions"] = k.instructions;
+	j["program_instructions"] = k.program_instructions;
+	j["kernel_us_of_a_launch"] = k.launches ? static_cast<double>(k.kernel_ps) * 1e-6 *
+	                                                  s_.ranks / static_cast<double>(k.launches)
+	                                        : 0.0;
+}
+
+Json Ycsb::result() const
+{
+	Json j;
+	uint64_t committed = 0, aborted = 0, ps = 0;
+	std::vector<uint64_t> latencies;
+	for (const Worker &w : workers_) {
+		ps += (w.measured_to - w.measured_from) / s_.threads;
+		for (const auto &c : w.clients) {
+			const Measured &m = c->measured();
+			committed += m.committed;
+			aborted += m.aborted;
+			latencies.insert(latencies.end(), m.latencies.begin(), m.latencies.end());
+		}
+	}
+	std::sort(latencies.begin(), latencies.end());
+	const auto at = [&](double part) {
+		return latencies.empty()
+		               ? 0.0
+		               : static_cast<double>(latencies[static_cast<size_t>(
+		                         part * static_cast<double>(latencies.size() - 1))]) *
+		                         1e-6;
+	};
+	j["tm"] = s_.tm, j["host"] = s_.host, j["workload"] = s_.workload;
+	j["modules"] = near_ ? s_.modules : "";
+	j["threads"] = s_.threads, j["slots"] = s_.slots, j["records"] = s_.records;
+	j["ranks"] = s_.ranks, j["elements"] = s_.elements, j["tasklets"] = s_.tasklets;
+	j["zipf"] = s_.zipf, j["percent"] = mix_.percent, j["scan"] = mix_.scan;
+	j["at_once"] = mix_.at_once, j["collects"] = !s_.keep_versions, j["seed"] = s_.seed;
+	j["committed"] = committed, j["aborted"] = aborted;
+	j["seconds"] = static_cast<double>(ps) * 1e-12;
+	j["throughput"] = static_cast<double>(committed) / (static_cast<double>(ps) * 1e-12);
+	j["abort_percent"] = committed + aborted ? 100.0 * static_cast<double>(aborted) /
+	                                                   static_cast<double>(committed + aborted)
+	                                         : 0.0;
+	j["p50_us"] = at(0.5), j["p99_us"] = at(0.99);
+	if (near_)
+		add_near(j, committed);
+	return j;
+}
+
+void report(const Settings &s, const Json &result)
+{
+	if (s.json == "-") {
+		printf("%s\n", result.dump(2).c_str());
+		return;
+	}
+	printf("%s, workload %s: %.0f transactions a second, %.1f %% aborted\n", s.tm.c_str(),
+	        s.workload.c_str(), result["throughput"].get<double>(),
+	        result["abort_percent"].get<double>());
+	if (s.json.empty())
+		return;
+	std::ofstream file(s.json);
+	file << result.dump(2) << '\n';
+	if (!file.flush())
+		throw std::runtime_error(
+		        s.json + ": cannot write: name a file that can be written");
+}
+
+int run(int argc, char **argv)
+{
+	Settings s;
+	if (!parse(s, argc, argv))
+		return 0;
+	if (s.workload == "bank")
+		return bank(s);
+	Json result;
+	on_host(s.host, s.threads, s.seed, [&s, &result] {
+		std::unique_ptr<Ycsb> ycsb;
+		aside([&] { ycsb = std::make_unique<Ycsb>(s); });
+		ycsb->run();
+		aside([&] {
+			result = ycsb->result();
+			ycsb.reset();
+		});
+	});
+	if (result["committed"].get<uint64_t>() == 0)
+		throw std::runtime_error("no transaction committed: raise --measure-us");
+	report(s, result);
+	return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	try {
+		return run(argc, argv);
+	} catch (const WrongUsage &e) {
+		fprintf(stderr, "oltpim: %s\n", e.what());
+		return tools::EXIT_WRONG_USAGE;
+	} catch (const std::exception &e) {
+		fprintf(stderr, "oltpim: %s\n", e.what());
+		return 1;
+	}
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * store.hpp - indexes and version chains as a transaction sees them: something that serves
+ * requests, many at a time.  NearStore has them in modules, DramStore in the host's memory.
+ */
+#ifndef LAB_OLTPIM_STORE_HPP
+#define LAB_OLTPIM_STORE_HPP
+
+#include "kernels/oltpim.h"
+
+#include <atomic>
+#include <cstdint>
+
+namespace oltpim
+{
+
+struct Request {
+	oltpim_kind kind;
+	unsigned place; /* module, or partition, that has the object */
+	union {
+		oltpim_write write;
+		oltpim_commit commit;
+		oltpim_abort abort;
+		oltpim_get get;
+		oltpim_scan scan;
+	};
+	union {
+		uint64_t tuple;
+		oltpim_written written;
+		oltpim_scanned *scanned; /* where the reply goes */
+	} reply;
+	/* Of its transaction: requests that are not served.  The worker that serves one decrements
+	 * it with release, and the transaction reads 0 with acquire: it sees all replies then. */
+	std::atomic<uint32_t> *pending;
+	Request *next; /* of a list */
+};
+
+class Store
+{
+public:
+	virtual ~Store() = default;
+	/* The module of a key. */
+	virtual unsigned place_of(uint64_t key) const = 0;
+	/* Take a request, which stays where it is until it is served. */
+	virtual void issue(Request &request, unsigned worker) = 0;
+	/* Do a part of the work on requests that were issued.  False: nothing to do right now. */
+	virtual bool help(unsigned worker) = 0;
+	/* The same with one of several parts of it, to its end: for runs whose order a seed
+	 * gives. */
+	virtual unsigned parts() const = 0;
+	virtual bool help_part(unsigned part) = 0;
+};
+
+/* A key's upper byte is its tree; `shift`: as many low bits do not matter, so that neighbours which
+ * a scan reads share a module. */
+inline uint64_t hash_of(uint64_t key, unsigned shift)
+{
+	uint64_t z = (key >> shift) * 0x9e3779b97f4a7c15u;
+	z = (z ^ z >> 32) * 0xd6e8feb86659fd93u;
+	return z ^ z >> 32;
+}
+
+} // namespace oltpim
+
+#endif /* LAB_OLTPIM_STORE_HPP */

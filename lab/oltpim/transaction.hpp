@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * transaction.hpp - transactions over a Store, with snapshot isolation.
+ *
+ * A transaction never waits: it issues requests, a round of them at once, and the caller comes back
+ * until ready() says that all are served.  commit() and abort() begin requests too, and ended()
+ * does what is left.  One thread uses a transaction at a time.
+ */
+#ifndef LAB_OLTPIM_TRANSACTION_HPP
+#define LAB_OLTPIM_TRANSACTION_HPP
+
+#include "history.hpp"
+#include "numbers.hpp"
+#include "store.hpp"
+#include "tuples.hpp"
+
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+namespace oltpim
+{
+
+/* What the transactions of a run share. */
+struct Database {
+	Store &store;
+	Numbers &numbers;
+	std::atomic<uint64_t> transactions{1}; /* the next one's number; 0 has loaded the records */
+	std::atomic<uint64_t> clock{1};        /* of begins and returns, if there is a history */
+};
+
+class Transaction
+{
+public:
+	/* The most requests at a time. */
+	static constexpr unsigned MOST = 64;
+
+	/* `history`: NULL, or where it is added when it has committed. */
+	Transaction(Database &db, Tuples &tuples, unsigned worker, unsigned slot, History *history)
+	    : db_(db), tuples_(tuples), worker_(worker), slot_(slot), history_(history),
+	      requests_(std::make_unique<Request[]>(MOST))
+	{
+	}
+
+	void begin()
+	{
+		number_ = db_.transactions.fetch_add(1, std::memory_order_relaxed);
+		done_ = {};
+		done_.transaction = number_;
+		if (history_)
+			done_.began = db_.clock.fetch_add(1);
+		done_.begin = db_.numbers.begin(slot_);
+		state_ = ACTIVE;
+		failed_ = false;
+	}
+
+	/* Add a request to the round; returns its number there. */
+	unsigned get(uint64_t key);
+	unsigned scan(uint64_t first, uint64_t last);
+	unsigned insert(uint64_t key, uint64_t value)
+	{
+		return add_write(OLTPIM_INSERT, key, value);
+	}
+	unsigned update(uint64_t key, uint64_t value)
+	{
+		return add_write(OLTPIM_UPDATE, key, value);
+	}
+	unsigned remove(uint64_t key)
+	{
+		return add_write(OLTPIM_REMOVE, key, 0);
+	}
+	void issue();
+
+	/* Is the round served?  Then its results are there. */
+	bool ready()
+	{
+		/* Acquire: Request::pending. */
+		if (pending_.load(std::memory_order_acquire))
+			return false;
+		if (n_)
+			take_replies();
+		return true;
+	}
+	/* A request met another transaction's version, or an object that is there, or not, against
+	 * its purpose: the transaction can only abort(). */
+	bool failed() const
+	{
+		return failed_;
+	}
+	/* Of the last round.  A tuple that is not there has value 0. */
+	oltpim_status status(unsigned request) const
+	{
+		return results_[request].status;
+	}
+	bool found(unsigned request) const
+	{
+		return results_[request].found;
+	}
+	uint64_t value(unsigned request) const
+	{
+		return results_[request].value;
+	}
+	/* Of a scan: tuples found, and the sum of their values */
+	uint64_t count(unsigned request) const
+	{
+		return results_[request].count;
+	}
+
+	void commit();
+	void abort();
+	/* Has the commit or abort returned?  It goes on when the caller comes back. */
+	bool ended();
+
+	uint64_t number() const
+	{
+		return number_;
+	}
+
+private:
+	enum State { ENDED, ACTIVE, DRAWN, COMMITTING, ABORTING, SETTLING };
+	struct Result {
+		oltpim_status status = OLTPIM_DONE;
+		bool found = false;
+		uint64_t value = 0, count = 0;
+	};
+	struct Written {
+		unsigned place;
+		uint32_t object;
+		Tuple *tuple;
+	};
+
+	Request &add(oltpim_kind kind, unsigned place);
+	unsigned add_write(oltpim_kind kind, uint64_t key, uint64_t value);
+	void take_replies();
+	Result take_read(uint64_t key, uint64_t tuple);
+	Result take_write(const Request &r);
+	void link(Tuple *tuple, Tuple *before, const Request &r);
+	void collect(const oltpim_written &w);
+	void finalise();
+	void finish_commit();
+	void finish_abort();
+
+	Database &db_;
+	Tuples &tuples_;
+	const unsigned worker_, slot_;
+	History *const history_;
+	std::unique_ptr<Request[]> requests_;
+	std::unique_ptr<oltpim_scanned[]> scanned_; /* replies of scans, if there was one */
+	unsigned n_ = 0;                            /* in the round */
+	std::atomic<uint32_t> pending_{0};
+	std::vector<Result> results_;
+	std::vector<Written> written_;
+	State state_ = ENDED;
+	bool failed_ = false;
+	uint64_t number_ = 0;
+	Done done_;
+};
+
+} // namespace oltpim
+
+#endif /* LAB_OLTPIM_TRANSACTION_HPP */

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * tide.cpp - benchmarks of PIM-TIDE: Bank, TPC-C, and schedules that show its flaws.
+ */
+#include "near/near_program.hpp"
+#include "schedules.hpp"
+#include "workload.hpp"
+
+#include <cstdio>
+
+namespace
+{
+
+using tools::Json;
+
+struct Settings : bench::NearSettings {
+	std::string tm = "pim-tide";
+	tide::Workload workload;
+	unsigned modules = 1, batches = 2, records = TIDE_RECORDS, schedules = 100;
+};
+
+tide::Options options_of(const Settings &s)
+{
+	tide::Options o;
+	o.machine = s.machine;
+	o.modules = s.modules;
+	o.tasklets = s.tasklets;
+	o.records = s.records;
+	o.host_threads = s.host_threads;
+	if (s.tm == "pim-tide-paper") {
+		o.numbering = tide::Numbering::PRINTED;
+		o.printed_commit = true;
+	}
+	return o;
+}
+
+/* As many as fill the batches, if all are local; their parts otherwise go to later batches. */
+void submit_all(const Settings &s, tide::Tide &system)
+{
+	tools::Random random{s.seed};
+	for (unsigned k = 0; k < s.batches * s.records * s.tasklets; k++)
+		for (unsigned module = 0; module < s.modules; module++)
+			system.submit(s.workload.draw(random, s.modules, module));
+}
+
+double share(uint64_t part, uint64_t rest)
+{
+	const auto all = static_cast<double>(part + rest);
+	return all > 0 ? static_cast<double>(part) / all : 0;
+}
+
+/* The counts of a run, without the load before it. */
+near_counters since(const near_counters &before, near_counters n)
+{
+	n.host_ps -= before.host_ps;
+	n.push_ps -= before.push_ps;
+	n.pull_ps -= before.pull_ps;
+	n.switch_ps -= before.switch_ps;
+	return n;
+}
+
+Json result_of(const Settings &s, const tide::Tide &system, const near_counters &n)
+{
+	const tide::Counts c = system.counts();
+	auto per_second = [&](uint64_t ps) {
+		return ps ? static_cast<double>(c.transactions) / (static_cast<double>(ps) / 1e12)
+		          : 0;
+	};
+	Json r;
+	r["workload"] = s.workload.name;
+	r["tm"] = s.tm;
+	r["machine"] = s.machine;
+	r["modules"] = s.modules;
+	r["tasklets"] = s.tasklets;
+	r["transactions"] = c.transactions;
+	r["batches"] = c.batches;
+	r["throughput"] = per_second(n.host_ps);
+	r["kernel_throughput"] = per_second(n.kernel_ps);
+	r["abort_rate"] = share(c.aborts[0] + c.aborts[1], c.commits[0] + c.commits[1]);
+	r["distributed_parts"] = c.commits[1];
+	r["instructions"] = n.instructions;
+	r["transfers"] = n.transfers;
+	r["host_us"] = static_cast<double>(n.host_ps) / 1e6;
+	r["kernel_us"] = static_cast<double>(n.kernel_ps) / 1e6;
+	r["push_us"] = static_cast<double>(n.push_ps) / 1e6;
+	r["pull_us"] = static_cast<double>(n.pull_ps) / 1e6;
+	r["switch_us"] = static_cast<double>(n.switch_ps) / 1e6;
+	r["program_instructions"] = n.program_instructions;
+	return r;
+}
+
+int run_workload(const Settings &s)
+{
+	tide::Tide system(options_of(s));
+	s.workload.load(system);
+	submit_all(s, system);
+	const near_counters before = system.counters();
+	system.run_all();
+	Json result = result_of(s, system, since(before, system.counters()));
+	const std::string wrong = s.workload.wrong(system);
+	result["verified"] = wrong.empty();
+	bench::report_near(s, result, s.workload.name, "transactions");
+	if (!wrong.empty())
+		fprintf(stderr, "tide: %s\n", wrong.c_str());
+	return wrong.empty() ? 0 : 1;
+}
+
+/* Exit status 1: a schedule has shown that the variant is not serialisable. */
+int run_schedules(const Settings &s)
+{
+	enum : unsigned { TRANSACTIONS = 40, LEAST_MODULES = 2 };
+	tide::Options o = options_of(s);
+	o.modules = std::max(s.modules, unsigned(LEAST_MODULES));
+	o.most_instructions = 2000000;
+	unsigned found = 0;
+	for (uint64_t seed = s.seed; seed < s.seed + s.schedules; seed++) {
+		const std::string what = tide::violation_of(
+		        o, tide::drawn_transactions(seed, o.modules, TRANSACTIONS));
+		if (!what.empty() && !found++)
+			printf("%s, seed %llu: %s\n", s.tm.c_str(),
+			        static_cast<unsigned long long>(seed), what.c_str());
+	}
+	printf("%s: %u of %u schedules are not serialisable\n", s.tm.c_str(), found, s.schedules);
+	return found ? 1 : 0;
+}
+
+void add_options(tools::CommandLine &line, Settings &s)
+{
+	tide::Workload &w = s.workload;
+	add_near_options(line, s, "of the transactions");
+	line.option("--tm", s.tm, "pim-tide, or pim-tide-paper: as published, with its flaws")
+	        .one_of({"pim-tide", "pim-tide-paper"});
+	line.option("--workload", w.name,
+	            "bank, tpcc, or schedules: search for one that is not serialisable")
+	        .one_of({"bank", "tpcc", "schedules"});
+	line.option("--modules", s.modules, "modules of the rank").range(1, 64);
+	line.option("--batches", s.batches, "batches of transactions").range(1, 10000);
+	line.option("--records", s.records, "transactions of a tasklet in a batch")
+	        .range(1, TIDE_RECORDS);
+	line.option("--accounts", w.accounts, "accounts of a transaction of bank")
+	        .range(2, BANK_MOST);
+	line.option("--payment", w.payment, "percent of tpcc's transactions").range(0, 100);
+	line.option("--new-order", w.new_order,
+	            "percent of tpcc's transactions; the rest are "
+	            "OrderStatus")
+	        .range(0, 100);
+	line.option("--remote", w.remote, "percent of the payments with another module's customer")
+	        .range(0, 100);
+	line.flag(
+	        "--deterministic", w.deterministic, "local transactions keep to the order as well");
+	line.option("--schedules", s.schedules, "schedules to search").range(1, 1000000);
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	Settings s;
+	s.tasklets = TIDE_TASKLETS;
+	tools::CommandLine line(
+	        "tide", "Transactions on modules of a near-memory machine: transactions a second.");
+	add_options(line, s);
+	if (auto status = tools::parse_or_exit_status(line, "tide", argc, argv))
+		return *status;
+	return bench::near_exit_status("tide", s, [&] {
+		return s.workload.name == "schedules" ? run_schedules(s) : run_workload(s);
+	});
+}

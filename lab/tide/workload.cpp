@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * workload.cpp - Bank and TPC-C on modules.
+ */
+#include "workload.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace tide
+{
+namespace
+{
+
+enum : uint32_t {
+	BALANCE = 1000,
+	STOCK = 50,
+	FIRST_ORDERS = TPCC_CUSTOMERS, /* each customer has one */
+	FIRST_LINES = 10,
+};
+
+tide_record record_of(tide_type type, std::initializer_list<uint32_t> parameters)
+{
+	tide_record r = {};
+	r.type = type;
+	std::copy(parameters.begin(), parameters.end(), r.parameter);
+	r.bytes = static_cast<uint16_t>(parameters.size() * 4);
+	return r;
+}
+
+/* A row of words, as often as asked for. */
+template <class Row>
+std::vector<uint32_t> rows(size_t count, const Row &row)
+{
+	std::vector<uint32_t> words;
+	words.reserve(count * row.size());
+	for (size_t k = 0; k < count; k++)
+		words.insert(words.end(), row.begin(), row.end());
+	return words;
+}
+
+void load_district(Tide &system, uint32_t district)
+{
+	std::vector<uint32_t> customers, orders;
+	for (uint32_t k = 0; k < TPCC_CUSTOMERS; k++) {
+		customers.insert(customers.end(), {0u, 0u, 0u, k + 1});
+		orders.insert(orders.end(), {k, FIRST_LINES});
+		for (uint32_t line = 0; line < TPCC_LINES; line++)
+			orders.insert(orders.end(), {line < FIRST_LINES ? k + line : 0, 1u});
+		orders.insert(orders.end(), {0u, 0u});
+	}
+	system.fill(TPCC_CUSTOMER + district * customers.size() * 4, customers);
+	/* Order 1 has the second place. */
+	system.fill(TPCC_ORDER + (size_t(district) * TPCC_ORDERS + 1) * sizeof(tpcc_order), orders);
+}
+
+uint64_t sum(const std::vector<uint32_t> &words, size_t from, size_t to, size_t step)
+{
+	uint64_t total = 0;
+	for (size_t k = from; k < to; k += step)
+		total += words[k];
+	return total;
+}
+
+} // namespace
+
+void Workload::load(Tide &system) const
+{
+	if (bank())
+		return system.fill(TIDE_DATA, std::vector<uint32_t>(BANK_ACCOUNTS, BALANCE));
+	system.fill(TPCC_WAREHOUSE, {0, 0});
+	system.fill(
+	        TPCC_DISTRICT, rows(TPCC_DISTRICTS, std::vector<uint32_t>{0, FIRST_ORDERS + 1}));
+	for (uint32_t k = 0; k < TPCC_DISTRICTS; k++)
+		load_district(system, k);
+	enum : size_t { PART = 10000 };
+	for (size_t k = 0; k < TPCC_ITEMS; k += PART)
+		system.fill(TPCC_STOCK + k * sizeof(tpcc_stock),
+		        rows(PART, std::vector<uint32_t>{STOCK, 0, 0, 0}));
+}
+
+static Transaction draw_payment(tools::Random &random, unsigned module, unsigned other)
+{
+	const auto district = static_cast<uint32_t>(random.below(TPCC_DISTRICTS)),
+	           its = static_cast<uint32_t>(random.below(TPCC_DISTRICTS)),
+	           customer = static_cast<uint32_t>(random.below(TPCC_CUSTOMERS)),
+	           amount = 1 + static_cast<uint32_t>(random.below(5000));
+	const bool here = other == module;
+	Transaction t;
+	t.parts.push_back({module,
+	        record_of(TIDE_PAYMENT, {district, customer, amount, here, here ? district : 0})});
+	if (!here)
+		t.parts.push_back({other, record_of(TIDE_PAYMENT_REMOTE, {its, customer, amount})});
+	return t;
+}
+
+static Transaction draw_tpcc(
+        const Workload &w, tools::Random &random, unsigned modules, unsigned module)
+{
+	const uint64_t kind = random.below(100);
+	if (kind < w.payment) {
+		unsigned other = module;
+		if (modules > 1 && random.below(100) < w.remote)
+			while (other == module)
+				other = static_cast<unsigned>(random.below(modules));
+		return draw_payment(random, module, other);
+	}
+	const auto district = static_cast<uint32_t>(random.below(TPCC_DISTRICTS)),
+	           customer = static_cast<uint32_t>(random.below(TPCC_CUSTOMERS));
+	Transaction t;
+	if (kind >= w.payment + w.new_order) {
+		t.parts.push_back({module, record_of(TIDE_ORDER_STATUS, {district, customer})});
+		return t;
+	}
+	const auto seed = static_cast<uint32_t>(random.next() | 1),
+	           lines = 5 + static_cast<uint32_t>(random.below(11));
+	t.parts.push_back({module, record_of(TIDE_NEW_ORDER, {district, customer, seed, lines})});
+	return t;
+}
+
+Transaction Workload::draw(tools::Random &random, unsigned modules, unsigned module) const
+{
+	Transaction t;
+	if (bank())
+		t.parts.push_back(
+		        {module, record_of(TIDE_BANK,
+		                         {static_cast<uint32_t>(random.next() | 1), accounts})});
+	else
+		t = draw_tpcc(*this, random, modules, module);
+	t.ordered = deterministic;
+	return t;
+}
+
+static std::string wrong_bank(const Tide &system)
+{
+	const std::vector<uint32_t> all = system.words(TIDE_DATA, BANK_ACCOUNTS);
+	for (unsigned k = 0; k < system.modules(); k++) {
+		const size_t from = size_t(k) * BANK_ACCOUNTS;
+		/* A balance may be negative: the sum is one of 32 bits. */
+		const auto total = static_cast<uint32_t>(sum(all, from, from + BANK_ACCOUNTS, 1));
+		if (total != uint32_t(BANK_ACCOUNTS) * BALANCE)
+			return "the accounts of module " + std::to_string(k) + " add up to " +
+			       std::to_string(total);
+	}
+	return "";
+}
+
+/* TPC-C's consistency conditions 1 and 12, as far as there are these fields, and the number of
+ * orders. */
+static std::string wrong_tpcc(const Tide &system)
+{
+	enum : size_t {
+		CUSTOMERS = size_t(TPCC_DISTRICTS) * TPCC_CUSTOMERS,
+		HEAD = 2 + 2 * TPCC_DISTRICTS,
+		WORDS = HEAD + CUSTOMERS * 4,
+	};
+	const std::vector<uint32_t> all = system.words(TPCC_WAREHOUSE, WORDS);
+	uint64_t paid = 0, received = 0;
+	for (unsigned k = 0; k < system.modules(); k++) {
+		const size_t at = k * WORDS;
+		const uint64_t districts = sum(all, at + 2, at + HEAD, 2);
+		if (all[at] != districts)
+			return "the warehouse of module " + std::to_string(k) + " has " +
+			       std::to_string(all[at]) + ", and its districts " +
+			       std::to_string(districts);
+		received += all[at];
+		paid += sum(all, at + HEAD + 1, at + WORDS, 4);
+		for (size_t c = at + HEAD; c < at + WORDS; c += 4)
+			if (all[c] + all[c + 1] != 0)
+				return "a customer's balance and payments differ in module " +
+				       std::to_string(k);
+	}
+	if (paid != received)
+		return "customers have paid " + std::to_string(paid) + ", and warehouses have " +
+		       std::to_string(received);
+	return "";
+}
+
+std::string Workload::wrong(const Tide &system) const
+{
+	return bank() ? wrong_bank(system) : wrong_tpcc(system);
+}
+
+} // namespace tide
