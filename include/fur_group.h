@@ -49,7 +49,7 @@ struct fur_group_options {
 	bool partial;
 	/* For each member that is opened, as fur_open() takes them; NULL: all defaults */
 	const struct fur_options *heap;
-	/* Threads of libfur's own that run what fur_group_submit() gets; default 1, at most 16.
+	/* Threads of libfur's own that run what fur_group_submit() gets; default 2, at most 16.
 	 * They begin with its first call, and count towards max_threads of the members they touch.
 	 * With more than one, a batch runs while others become durable */
 	uint32_t workers;

@@ -49,7 +49,7 @@ namespace
 struct Settings {
 	std::string directory = "/dev/shm", pm = "emulated", json;
 	uint64_t accounts = 10000, transfers = 1000;
-	unsigned rounds = 201, threads = 64, workers = 1, crowd_rounds = 5;
+	unsigned rounds = 201, threads = 64, workers = 2, crowd_rounds = 5;
 	uint64_t crowd_transfers = 50, ahead = 16;
 };
 

@@ -18,7 +18,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DEFAULT_PARTS = 1024, MOST_PARTS = 65536, MOST_US = 1000000, LOG_FADES = 256 };
+enum {
+	DEFAULT_WORKERS = 2,
+	DEFAULT_PARTS = 1024,
+	MOST_PARTS = 65536,
+	MOST_US = 1000000,
+	LOG_FADES = 256
+};
 
 struct batch {
 	struct fur_group *g;
@@ -38,7 +44,7 @@ struct batch {
 int batches_check_options(struct fur_group_options *o)
 {
 	if (!o->workers)
-		o->workers = 1;
+		o->workers = DEFAULT_WORKERS; /* one runs a batch while the other flushes */
 	if (!o->batch_parts)
 		o->batch_parts = DEFAULT_PARTS;
 	if (o->workers <= BATCHES_MOST_WORKERS && o->batch_parts <= MOST_PARTS &&

@@ -3,9 +3,8 @@
  * batch.h - batches of transactions: the list of those that were submitted (submit.c), and the
  * workers, which run them (batch.c).
  *
- *   INV-GB1  Transactions run in the order of the list: a worker holds `cutting` from the moment
- *            at which it takes some off the list until they are visible, or those that are not are
- *            back at its front.
+ *   INV-GB1  Transactions run in the order of the list: a worker holds `cutting` from when it takes
+ *            some off the list until they are visible, and the others back at its front.
  *   INV-GB2  A transaction that was taken ends, whatever becomes of the others: a batch that fails
  *            runs again without the transactions from the one on that failed, and this one then
  *            begins the next batch.  What fails as the first of a batch ends with that error.
@@ -56,10 +55,9 @@ struct group_batches {
 	/* Who stops the workers holds it until they have ended; taken before `mutex`. */
 	pthread_mutex_t stopping;
 	pthread_mutex_t cutting; /* INV-GB1; taken before `mutex` */
-	/* Most transactions of the next batch; protected by `cutting`. */
+	/* The limit of the next batch, in transactions; protected by `cutting`. */
 	uint32_t most_taken;
-	/* By member, the most bytes of log that a transaction had lately; protected by
-	 * `cutting`. */
+	/* By member, the most bytes of log that a transaction had lately; as `most_taken`. */
 	uint64_t logs[FUR_GROUP_MOST_MEMBERS];
 	pthread_mutex_t mutex; /* protects the rest; held for short */
 	struct fur_submitted *first, *last;
