@@ -43,6 +43,8 @@ static int together_begin(struct together *g)
 	FOR_EACH_PART(p, g)
 		if ((error = update_may_begin(p->thread)))
 			return error;
+	/* Before it is active in any heap.  One of them is enough to let it in. */
+	update_enter_core(g->parts[0].thread);
 	g->serial = is_serial(g);
 	if (g->serial)
 		turns_take(g);
@@ -99,6 +101,9 @@ static int make_durable(struct together *g, uint64_t *ids)
 
 static int finish(struct together *g, uint64_t *ids)
 {
+	/* As in update_commit(): a thread that waits for the disk needs no core. */
+	if (pm_writes(&g->parts[0].thread->durability->pm))
+		tx_leave_core(g->parts[0].thread);
 	const int error = make_durable(g, ids);
 	FOR_EACH_PART(p, g) {
 		struct fur_thread *t = p->thread;
@@ -227,5 +232,6 @@ int together_run(
 	}
 	while ((error = run_once(g, body, arg, leave, ids)) == UPDATE_DEFEATED)
 		continue;
+	tx_leave_core(g->parts[0].thread);
 	return error;
 }

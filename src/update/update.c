@@ -50,7 +50,7 @@ static int attempt_wait(struct fur_thread *t, enum htm_action action,
 
 /* --------------------------------------------------- without hardware */
 
-static void enter_if_crowded(struct fur_thread *t)
+void update_enter_core(struct fur_thread *t)
 {
 	if (likely(arch_load32(&t->engine->crowd.crowded) == 0) || t->policy.core_place)
 		return;
@@ -84,7 +84,7 @@ static int begin_without_hardware(struct fur_thread *t)
 	/* Only here, because a heap that is open read-only has no hardware transactions. */
 	if (unlikely(e->read_only))
 		return fail_read_only();
-	enter_if_crowded(t);
+	update_enter_core(t);
 	uint64_t started = e->phase_times ? arch_ticks() : 0;
 	int error = 0;
 	if (updates_run_in(e) != HARDWARE && in_place_pays(t)) {

@@ -37,6 +37,10 @@ void update_begin_prepared(struct fur_thread *t);
 /* May an update begin?  Errors: FUR_EFORK, FUR_EREADONLY, those for which the heap has failed, and
  * those of ship_admit(). */
 FUR_MUST_USE int update_may_begin(struct fur_thread *t);
+/* If there are more threads than cores: wait until the update is let in (tx/crowd.h).  It keeps its
+ * place until tx_leave_core(). */
+void update_enter_core(struct fur_thread *t);
+
 /* Open a part of an update over several heaps, whose begin the caller carries out.  Its depth is
  * that of one that is joined, so that its end is not taken for the update's. */
 enum { TOGETHER_DEPTH = 2 };
