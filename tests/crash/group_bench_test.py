@@ -13,6 +13,9 @@ import tempfile
 
 program, peers, directory = sys.argv[1:]
 WAYS = {"one", "one-logged", "member", "group", "in-turn", "two-phase"}
+CROWD = ("run", "submit", "submit_ahead")
+# Of these.
+FEW = ("--threads", "4", "--crowd-transfers", "5", "--crowd-rounds", "1")
 RATIOS = {
     "emulated": {
         "transfer_over_one_heap": ("one", "group"),
@@ -34,6 +37,7 @@ def check(pm):
     with tempfile.TemporaryDirectory(dir=directory) as place:
         done = run(
             *("--pm", pm, "--dir", place, "--rounds", "1", "--transfers", "3", "--json", "-"),
+            *FEW,
         )
         assert done.returncode == 0, done.stderr  # the program itself adds up the accounts
         assert os.listdir(place) == [], "the heaps are left behind"
@@ -44,13 +48,14 @@ def check(pm):
     for name, (a, b) in {**RATIOS[pm], "members_local_over_single": ("one", "member")}.items():
         expected = r["ns"][a] / r["ns"][b]
         assert abs(r[name] - expected) < 1e-6 * expected, (name, r)
+    assert r["threads"] == 4 and min(r[way + "_per_second"] for way in CROWD) > 0, r
     assert not r.keys() & RATIOS["sync" if pm == "emulated" else "emulated"].keys(), r
 
 
 check("emulated")
 check("sync")
 
-table = run("--rounds", "3", "--transfers", "2", "--dir", directory)
+table = run("--rounds", "3", "--transfers", "2", "--dir", directory, *FEW)
 assert table.returncode == 0 and "transfer_over_one_heap" in table.stdout, table.stderr
 
 with tempfile.TemporaryDirectory(dir=directory) as place:
