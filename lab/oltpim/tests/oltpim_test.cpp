@@ -172,18 +172,23 @@ TEST_P(Oltpim, UpdateIsNotLost)
 TEST_P(Oltpim, SchedulesThatBreakThePublishedProtocolDoNotBreakTheMendedOne)
 {
 	Counts published = {}, strict = {}, mended = {};
-	/* A launch on threads starts a thread for each tasklet, which takes its time. */
-	const uint64_t seeds = GetParam() == "threads" ? 6 : 30;
+	/* A launch on threads starts a thread for each tasklet.  The system orders those, not the
+	 * seed: what a protocol breaks there differs from run to run. */
+	const bool by_seed = GetParam() != "threads";
+	const uint64_t seeds = by_seed ? 30 : 6;
+	for (uint64_t seed = 1; seed <= seeds; seed++)
+		run_bank(Protocol::MENDED, GetParam(), seed, mended);
+	EXPECT_EQ(mended, Counts{});
+	if (!by_seed)
+		return;
 	for (uint64_t seed = 1; seed <= seeds; seed++) {
 		run_bank(Protocol::PUBLISHED, GetParam(), seed, published);
 		run_bank(Protocol::STRICT, GetParam(), seed, strict);
-		run_bank(Protocol::MENDED, GetParam(), seed, mended);
 	}
 	EXPECT_GT(of(published, Flaw::FRACTURED), 0u);
 	EXPECT_GT(of(published, Flaw::UNREPEATED), 0u);
 	EXPECT_GT(of(published, Flaw::LOST), 0u);
 	EXPECT_GT(of(strict, Flaw::FRACTURED), 0u);
-	EXPECT_EQ(mended, Counts{});
 }
 
 /* A later number is finalised first: it is not settled before the earlier one, so its writer does
