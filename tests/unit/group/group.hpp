@@ -81,6 +81,11 @@ protected:
 	{
 		return fur_group_heap(group_, k);
 	}
+	/* Do readers run plainly, as under a memory checker?  Then updates wait for them. */
+	bool readers_are_plain() const
+	{
+		return reader_is_better_plain(thread(0));
+	}
 	fur_thread *thread(unsigned k, fur_group_thread *t = nullptr) const
 	{
 		fur_thread *its;
