@@ -45,6 +45,11 @@ enum { FILE_SHARED = MAP_SHARED | MAP_NORESERVE };
 /* fstat(2).   Errors: FUR_ESYS. */
 FUR_MUST_USE int file_stat(int fd, struct stat *st);
 
+/* Write to the file of a closed heap, durably.  `part` names what is written, for the message.
+ * Errors: FUR_ENOSPC, FUR_ESYS; the heap is as it was. */
+FUR_MUST_USE int file_write_durably(const struct heap_file *file, const char *part,
+        const void *from, size_t bytes, uint64_t offset);
+
 /* --------------------------------------------------------------- name (create.c) */
 
 /* Make a file's name durable: it is when its directory is.   Errors: FUR_ENOSPC, FUR_ESYS. */

@@ -4,9 +4,7 @@
  * heap_leave().
  */
 #include "base/error.h"
-#include "base/remedy.h"
-#include "base/system.h"
-#include "file/heap_file.h"
+#include "file/file_parts.h"
 #include "media/group_page.h"
 #include "media/ship_page.h"
 
@@ -38,25 +36,14 @@ int heap_may_join(const struct heap_file *file)
 	                                     "recover it, and try again");
 }
 
-static int write_durably(
-        const struct heap_file *file, const void *from, size_t bytes, uint64_t offset)
-{
-	int error = system_write(file->fd, from, bytes, offset);
-	if (!error)
-		error = system_sync(file->fd);
-	return error ? fail_system(remedy_code(error), CALL_WRITE, error, "the heap is as it was",
-	                       "cannot write the superblock")
-	             : 0;
-}
-
 /* The bytes lie in one sector, which a disk writes as a whole. */
 static int write_more(struct heap_file *file, const struct media_more *more)
 {
 	struct media_super s = file->geometry;
 	s.more = *more;
 	s.more.checksum = s.more.features ? media_more_checksum(&s) : 0;
-	const int error =
-	        write_durably(file, &s.more, sizeof s.more, offsetof(struct media_super, more));
+	const int error = file_write_durably(
+	        file, "the superblock", &s.more, sizeof s.more, offsetof(struct media_super, more));
 	if (!error)
 		file->geometry.more = s.more;
 	return error;
@@ -68,7 +55,8 @@ int heap_join(struct heap_file *file, const struct heap_membership *m)
 	static const uint8_t none[MEDIA_PAGE_BYTES - MEDIA_GROUP_OFFSET];
 	struct media_more more = file->geometry.more;
 	FUR_ASSERT(media_may_join(&file->geometry) && !media_is_member(&file->geometry));
-	const int error = write_durably(file, none, sizeof none, MEDIA_GROUP_OFFSET);
+	const int error =
+	        file_write_durably(file, "the superblock", none, sizeof none, MEDIA_GROUP_OFFSET);
 	if (error)
 		return error;
 	more.features |= MEDIA_MEMBER;

@@ -5,9 +5,7 @@
  */
 #include "media/ship_page.h"
 #include "base/error.h"
-#include "base/remedy.h"
-#include "base/system.h"
-#include "file/heap_file.h"
+#include "file/file_parts.h"
 
 int heap_read_ship_page(
         const struct media_super *super, const struct media_super *words, struct media_ship *ship)
@@ -49,17 +47,6 @@ int heap_check_role(const struct heap_file *file, uint32_t role)
 	return error;
 }
 
-static int write_durably(
-        const struct heap_file *file, const void *from, size_t bytes, uint64_t offset)
-{
-	int error = system_write(file->fd, from, bytes, offset);
-	if (!error)
-		error = system_sync(file->fd);
-	return error ? fail_system(remedy_code(error), CALL_WRITE, error, "the heap is as it was",
-	                       "cannot write the ship page")
-	             : 0;
-}
-
 /* After the page: a file that says that it has one has it.  The bytes lie in one sector, which a
  * disk writes as a whole. */
 static int add_feature(struct heap_file *file)
@@ -67,14 +54,15 @@ static int add_feature(struct heap_file *file)
 	struct media_super *s = &file->geometry;
 	s->more.features |= MEDIA_SHIPS;
 	s->more.checksum = media_more_checksum(s);
-	return write_durably(file, &s->more, sizeof s->more, offsetof(struct media_super, more));
+	return file_write_durably(file, "the ship page", &s->more, sizeof s->more,
+	        offsetof(struct media_super, more));
 }
 
 static int write_page(struct heap_file *file, struct media_ship *ship)
 {
 	const bool first = !media_ships(&file->geometry);
 	const uint64_t offset = media_ship_complete(&file->geometry, file->super, ship);
-	const int error = write_durably(file, ship, sizeof *ship, offset);
+	const int error = file_write_durably(file, "the ship page", ship, sizeof *ship, offset);
 	return !error && first ? add_feature(file) : error;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * super.c - reading a superblock, and the checks that it must pass before libfur uses the rest of
- * the file: heap_read_super(), heap_check_super(), heap_tail().
+ * the file: heap_read_super(), heap_check_super(), heap_tail(); and how a part of a closed heap is
+ * written: file_write_durably().
  */
 #include "base/error.h"
 #include "base/remedy.h"
@@ -19,6 +20,17 @@ int file_stat(int fd, struct stat *st)
 	if (fstat(fd, st) == 0)
 		return 0;
 	return fail_system(FUR_ESYS, CALL_STAT, errno, NULL, "cannot stat the file");
+}
+
+int file_write_durably(const struct heap_file *file, const char *part, const void *from,
+        size_t bytes, uint64_t offset)
+{
+	int error = system_write(file->fd, from, bytes, offset);
+	if (!error)
+		error = system_sync(file->fd);
+	return error ? fail_system(remedy_code(error), CALL_WRITE, error, "the heap is as it was",
+	                       "cannot write %s", part)
+	             : 0;
 }
 
 int heap_read_super(int fd, struct media_super *s, uint64_t *file_bytes)

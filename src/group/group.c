@@ -128,44 +128,50 @@ int group_whole_path(const char *path, char **out)
 	return 0;
 }
 
-static int create_group(const char *path, const struct fur_group_options *options, fur_group **out)
+static int create_file(struct fur_group *g, const char *path, const struct fur_group_options *o)
 {
-	struct fur_group_options o;
-	struct fur_options heap;
-	struct fur_group *g;
-	int error = take_options(options, &o, &heap);
+	int error = group_whole_path(path, &g->path);
 	if (!error)
-		error = group_new(&o, &heap, &g);
-	if (error)
-		return error;
-	error = group_whole_path(path, &g->path);
-	if (!error)
-		error = group_file_allocate(g, o.most_members);
+		error = group_file_allocate(g, o->most_members);
 	if (!error)
 		error = random_bytes(g->id, sizeof g->id);
 	if (!error)
 		error = group_file_make(g);
+	return error ? error : groups_add(g);
+}
+
+/* fur_group_create(), fur_group_open(): what `begin` makes of a new group. */
+static int new_group(const char *function, const char *path,
+        const struct fur_group_options *options, fur_group **out,
+        int (*begin)(struct fur_group *, const char *path, const struct fur_group_options *))
+{
+	struct fur_group_options o;
+	struct fur_options heap;
+	struct fur_group *g;
+	int cancel;
+	if (out)
+		*out = NULL;
+	if (!path || !out)
+		return fur_fail(FUR_EINVAL, "%s: path and group must not be NULL", function);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* as in fur_open() */
+	int error = take_options(options, &o, &heap);
 	if (!error)
-		error = groups_add(g);
-	if (error)
-		group_free(g);
-	else
-		*out = g;
+		error = group_new(&o, &heap, &g);
+	if (!error) {
+		error = begin(g, path, &o);
+		if (error)
+			group_free(g);
+		else
+			*out = g;
+	}
+	pthread_setcancelstate(cancel, &cancel);
 	return error;
 }
 
 FUR_API int fur_group_create(
         const char *path, const struct fur_group_options *options, fur_group **group)
 {
-	int cancel;
-	if (group)
-		*group = NULL;
-	if (!path || !group)
-		return fur_fail(FUR_EINVAL, "fur_group_create: path and group must not be NULL");
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* as in fur_open() */
-	const int error = create_group(path, options, group);
-	pthread_setcancelstate(cancel, &cancel);
-	return error;
+	return new_group("fur_group_create", path, options, group, create_file);
 }
 
 /* -------------------------------------------------------------------- open */
@@ -181,43 +187,23 @@ static int open_file(struct fur_group *g, const char *path)
 	return error ? fur_fail_at(error, path) : 0;
 }
 
-static int open_group(const char *path, const struct fur_group_options *options, fur_group **out)
+static int open_members(struct fur_group *g, const char *path, const struct fur_group_options *o)
 {
-	struct fur_group_options o;
-	struct fur_options heap;
-	struct fur_group *g;
-	int error = take_options(options, &o, &heap);
-	if (!error)
-		error = group_new(&o, &heap, &g);
-	if (error)
-		return error;
-	error = open_file(g, path);
+	int error = open_file(g, path);
 	if (!error)
 		error = groups_add(g);
 	if (!error) {
-		error = group_open_members(g, o.partial);
+		error = group_open_members(g, o->partial);
 		if (error)
 			groups_remove(g);
 	}
-	if (error)
-		group_free(g);
-	else
-		*out = g;
 	return error;
 }
 
 FUR_API int fur_group_open(
         const char *path, const struct fur_group_options *options, fur_group **group)
 {
-	int cancel;
-	if (group)
-		*group = NULL;
-	if (!path || !group)
-		return fur_fail(FUR_EINVAL, "fur_group_open: path and group must not be NULL");
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* as in fur_open() */
-	const int error = open_group(path, options, group);
-	pthread_setcancelstate(cancel, &cancel);
-	return error;
+	return new_group("fur_group_open", path, options, group, open_members);
 }
 
 /* ------------------------------------------------------------------- close */
