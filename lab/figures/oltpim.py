@@ -17,7 +17,7 @@ from typing import Any
 from matplotlib import pyplot
 
 from charts import STYLE
-from results import Refused, journal_line, read_journal, run_program, write_atomically
+from results import Refused, journal_line, recall, run_program, write_atomically, write_journal
 
 PROGRAM = "lab/oltpim/oltpim-emulated"  # from the build directory
 ROOT = Path(__file__).resolve().parents[2]
@@ -642,18 +642,8 @@ def present(runs: Runs, out: Path) -> None:
     write_atomically(out / "oltpim.md", page(runs, missing))
 
 
-def finished_run(command: str, result: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    if not result["throughput"] > 0:
-        raise ValueError("no result")
-    return command, result
-
-
-def recall(path: Path) -> dict[str, dict[str, Any]]:
-    advice = "leave out --plot-only to measure"
-    try:
-        return dict(read_journal(path, finished_run, advice))
-    except OSError as error:
-        raise Refused(f"{path}: {error.strerror}: {advice}") from error
+def is_good(result: dict[str, Any]) -> bool:
+    return bool(result["throughput"] > 0)
 
 
 def make(build: Path, out: Path, quick: bool, plot_only: bool) -> None:
@@ -661,9 +651,8 @@ def make(build: Path, out: Path, quick: bool, plot_only: bool) -> None:
     is not measured again: remove it after a change of the program.  Drawn from a journal that lacks
     runs, the page names what is missing."""
     journal = out / "oltpim.jsonl"
-    known = recall(journal) if plot_only or journal.exists() else {}
+    known = recall(journal, is_good) if plot_only or journal.exists() else {}
     if not plot_only:
         # Without a line that a kill cut short.
-        lines = [journal_line({"command": c, "result": r}) for c, r in known.items()]
-        write_atomically(journal, "".join(lines))
+        write_journal(journal, known)
     present(Runs(QUICK if quick else Points(), known, None if plot_only else build, journal), out)

@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from charts import STYLE
-from results import Refused, journal_line, read_journal, run_program, write_atomically
+from results import Refused, recall, run_program, write_atomically, write_journal
 
 PROGRAM = "lab/pul/pul"  # from the build directory
 REPLAY = "lab/pul/near-replay"
@@ -917,26 +917,15 @@ def present(runs: Runs, out: Path) -> None:
     write_atomically(out / "pul.md", page(runs))
 
 
-def finished_run(command: str, result: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    if not result["throughput"] > 0:
-        raise ValueError("no result")
-    return command, result
-
-
-def recall(path: Path) -> dict[str, dict[str, Any]]:
-    advice = "leave out --plot-only to measure"
-    try:
-        return dict(read_journal(path, finished_run, advice))
-    except OSError as error:
-        raise Refused(f"{path}: {error.strerror}: {advice}") from error
+def is_good(result: dict[str, Any]) -> bool:
+    return bool(result["throughput"] > 0)
 
 
 def make(build: Path, out: Path, quick: bool, plot_only: bool) -> None:
     """Measures, unless only to draw, and writes results, page and pictures."""
     journal = out / "pul.jsonl"
-    known = recall(journal) if plot_only else {}
+    known = recall(journal, is_good) if plot_only else {}
     runs = Runs(QUICK if quick else Points(), known, None if plot_only else build)
     present(runs, out)
     if not plot_only:
-        lines = [journal_line({"command": c, "result": r}) for c, r in runs.known.items()]
-        write_atomically(journal, "".join(lines))
+        write_journal(journal, runs.known)

@@ -60,6 +60,28 @@ def read_journal(path: Path, make: Callable[..., T], advice: str) -> list[T]:
     return made
 
 
+def recall(path: Path, is_good: Callable[[dict[str, Any]], bool]) -> dict[str, dict[str, Any]]:
+    """The results in a journal without versions, by their commands. One that is not good means that
+    its line is damaged."""
+
+    def finished_run(command: str, result: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        if not is_good(result):
+            raise ValueError("no result, or a wrong one")
+        return command, result
+
+    advice = "leave out --plot-only to measure"
+    try:
+        return dict(read_journal(path, finished_run, advice))
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}: {advice}") from error
+
+
+def write_journal(path: Path, known: dict[str, dict[str, Any]]) -> None:
+    """What recall() reads."""
+    lines = [journal_line({"command": c, "result": r}) for c, r in known.items()]
+    write_atomically(path, "".join(lines))
+
+
 class Programs:
     """The benchmark programs of a build directory."""
 

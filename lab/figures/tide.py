@@ -19,7 +19,7 @@ from typing import Any
 from matplotlib import pyplot
 
 from charts import STYLE
-from results import Refused, journal_line, read_journal, run_program, write_atomically
+from results import Refused, recall, run_program, write_atomically, write_journal
 
 PROGRAM = "lab/tide/tide"  # from the build directory
 ACCESS = "lab/near/tests/near-host-tests"
@@ -555,18 +555,8 @@ def present(runs: Runs, out: Path) -> None:
     write_atomically(out / "pim-tide.md", page(runs))
 
 
-def finished_run(command: str, result: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    if not result["verified"]:
-        raise ValueError("a wrong result")
-    return command, result
-
-
-def recall(path: Path) -> dict[str, dict[str, Any]]:
-    advice = "leave out --plot-only to measure"
-    try:
-        return dict(read_journal(path, finished_run, advice))
-    except OSError as error:
-        raise Refused(f"{path}: {error.strerror}: {advice}") from error
+def is_good(result: dict[str, Any]) -> bool:
+    return bool(result["verified"])
 
 
 def make(build: Path, out: Path, quick: bool, plot_only: bool) -> None:
@@ -574,9 +564,8 @@ def make(build: Path, out: Path, quick: bool, plot_only: bool) -> None:
     journal = out / "pim-tide.jsonl"
     if not plot_only and not os.access(build / PROGRAM, os.X_OK):
         raise Refused(f"{build / PROGRAM}: no such program: build with -Dlab=true")
-    known = recall(journal) if plot_only else {}
+    known = recall(journal, is_good) if plot_only else {}
     runs = Runs(QUICK if quick else Points(), known, None if plot_only else build)
     present(runs, out)
     if not plot_only:
-        lines = [journal_line({"command": c, "result": r}) for c, r in runs.known.items()]
-        write_atomically(journal, "".join(lines))
+        write_journal(journal, runs.known)
