@@ -49,7 +49,8 @@ inline void write_json(const std::string &file, const tools::Json &out)
 	std::ofstream to(file);
 	to << out.dump(2) << "\n" << std::flush;
 	if (!to)
-		throw std::runtime_error("cannot write " + file + ": " + strerror(errno));
+		throw std::runtime_error("cannot write " + file + ": " + strerror(errno) +
+		                         ": name a file that can be written");
 }
 
 } // namespace bench

@@ -8,11 +8,11 @@
 #include "../../tools/common/random.hpp"
 #include "../commits/store.hpp"
 #include "../common/pin.hpp"
+#include "../common/zipf.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <exception>
 #include <fstream>
 #include <functional>
@@ -77,46 +77,22 @@ inline uint64_t anonymous_bytes()
 	throw std::runtime_error("/proc/self/smaps_rollup: no line Anonymous");
 }
 
-/* Keys drawn at random: all alike, or a few of them often (Gray et al., "Quickly generating
- * billion-record synthetic databases", SIGMOD 1994).  Frequent keys are no neighbours. */
+/* Keys drawn at random, by Zipf's law if theta is not 0.  Frequent keys are no neighbours. */
 class Keys
 {
 public:
-	Keys(uint64_t n, double theta) : n_(n), theta_(theta)
-	{
-		if (theta == 0)
-			return;
-		for (uint64_t k = 1; k <= n; k++)
-			sum_ += std::pow(1 / static_cast<double>(k), theta);
-		eta_ = (1 - std::pow(2 / static_cast<double>(n), 1 - theta)) /
-		       (1 - second() / sum_);
-	}
+	Keys(uint64_t n, double theta) : n_(n), ranks_(n, theta) {}
 	uint64_t draw(tools::Random &random) const
 	{
 		/* A prime above all n, so that each rank has a key of its own. */
 		constexpr uint64_t PRIME = 2654435761;
-		return theta_ == 0 ? random.below(n_) : rank(random) * PRIME % n_;
+		const uint64_t rank = ranks_.draw(random);
+		return ranks_.uniform() ? rank : rank * PRIME % n_;
 	}
 
 private:
-	/* How often the first two ranks are drawn, where the first one is drawn once. */
-	double second() const
-	{
-		return 1 + std::pow(0.5, theta_);
-	}
-	uint64_t rank(tools::Random &random) const
-	{
-		const double u = static_cast<double>(random.next() >> 11) * 0x1p-53;
-		if (u * sum_ < 1)
-			return 0;
-		if (u * sum_ < second())
-			return 1;
-		const double at =
-		        static_cast<double>(n_) * std::pow(eta_ * u - eta_ + 1, 1 / (1 - theta_));
-		return std::min(static_cast<uint64_t>(at), n_ - 1);
-	}
 	uint64_t n_;
-	double theta_, sum_ = 0, eta_ = 0;
+	bench::Zipf ranks_;
 };
 
 /* Threads that put a new value under random keys, on cores in turn, as long as the object lives. */

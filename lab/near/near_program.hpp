@@ -6,6 +6,7 @@
 #ifndef BENCH_NEAR_PROGRAM_HPP
 #define BENCH_NEAR_PROGRAM_HPP
 
+#include "../../bench/common/output.hpp"
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
 
@@ -13,8 +14,6 @@
 
 #include <cstdio>
 #include <exception>
-#include <fstream>
-#include <stdexcept>
 #include <string>
 
 namespace bench
@@ -44,19 +43,11 @@ inline void add_near_options(tools::CommandLine &line, NearSettings &s, const ch
 inline void report_near(const NearSettings &s, const tools::Json &result, const std::string &work,
         const char *units)
 {
-	if (s.json == "-") {
-		printf("%s\n", result.dump(2).c_str());
-		return;
-	}
-	printf("%s on %s: %.0f %s a second\n", work.c_str(), s.machine.c_str(),
-	        result["throughput"].get<double>(), units);
-	if (s.json.empty())
-		return;
-	std::ofstream file(s.json);
-	file << result.dump(2) << '\n';
-	if (!file.flush())
-		throw std::runtime_error(
-		        s.json + ": cannot write: name a file that can be written");
+	if (s.json != "-")
+		printf("%s on %s: %.0f %s a second\n", work.c_str(), s.machine.c_str(),
+		        result["throughput"].get<double>(), units);
+	if (!s.json.empty())
+		write_json(s.json, result);
 }
 
 /* The exit status of run(), whose exceptions are reported. */

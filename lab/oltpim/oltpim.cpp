@@ -3,6 +3,7 @@
  * oltpim.cpp - the benchmark: YCSB on OLTPim's modules, or on the same tables in the host's memory,
  * and a bank whose histories are checked.
  */
+#include "../../bench/common/output.hpp"
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
 #include "dram_store.hpp"
@@ -15,8 +16,6 @@
 #include <bit>
 #include <cstdio>
 #include <exception>
-#include <fstream>
-#include <iostream>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -405,20 +404,12 @@ Json Ycsb::result() const
 
 void report(const Settings &s, const Json &result)
 {
-	if (s.json == "-") {
-		printf("%s\n", result.dump(2).c_str());
-		return;
-	}
-	printf("%s, workload %s: %.0f transactions a second, %.1f %% aborted\n", s.tm.c_str(),
-	        s.workload.c_str(), result["throughput"].get<double>(),
-	        result["abort_percent"].get<double>());
-	if (s.json.empty())
-		return;
-	std::ofstream file(s.json);
-	file << result.dump(2) << '\n';
-	if (!file.flush())
-		throw std::runtime_error(
-		        s.json + ": cannot write: name a file that can be written");
+	if (s.json != "-")
+		printf("%s, workload %s: %.0f transactions a second, %.1f %% aborted\n",
+		        s.tm.c_str(), s.workload.c_str(), result["throughput"].get<double>(),
+		        result["abort_percent"].get<double>());
+	if (!s.json.empty())
+		bench::write_json(s.json, result);
 }
 
 int run(int argc, char **argv)

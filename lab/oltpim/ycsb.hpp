@@ -5,50 +5,28 @@
 #ifndef LAB_OLTPIM_YCSB_HPP
 #define LAB_OLTPIM_YCSB_HPP
 
+#include "../../bench/common/zipf.hpp"
 #include "bank.hpp"
 
-#include <cmath>
 #include <vector>
 
 namespace oltpim
 {
 
-/* Keys by Zipf's law, spread over all keys (Gray et al., "Quickly Generating Billion-Record
- * Synthetic Databases", SIGMOD 1994); theta 0: uniform. */
+/* Keys by Zipf's law, spread over all keys; theta 0: uniform. */
 class Keys
 {
 public:
-	Keys(uint64_t n, double theta) : n_(n), theta_(theta)
-	{
-		if (theta == 0)
-			return;
-		for (uint64_t k = 1; k <= n; k++)
-			zeta_ += std::pow(1.0 / static_cast<double>(k), theta);
-		const double two = 1 + std::pow(0.5, theta);
-		alpha_ = 1 / (1 - theta);
-		eta_ = (1 - std::pow(2.0 / static_cast<double>(n), 1 - theta)) / (1 - two / zeta_);
-	}
+	Keys(uint64_t n, double theta) : n_(n), ranks_(n, theta) {}
 	uint64_t draw(tools::Random &random) const
 	{
-		if (theta_ == 0)
-			return random.below(n_);
-		const double u = static_cast<double>(random.next() >> 11) * 0x1p-53, z = u * zeta_;
-		if (z < 1)
-			return spread(0);
-		if (z < 1 + std::pow(0.5, theta_))
-			return spread(1);
-		return spread(static_cast<uint64_t>(
-		        static_cast<double>(n_) * std::pow(eta_ * u - eta_ + 1, alpha_)));
+		const uint64_t rank = ranks_.draw(random);
+		return ranks_.uniform() ? rank : hash_of(rank, 0) % n_;
 	}
 
 private:
-	uint64_t spread(uint64_t rank) const
-	{
-		return hash_of(rank, 0) % n_;
-	}
 	const uint64_t n_;
-	const double theta_;
-	double zeta_ = 0, alpha_ = 0, eta_ = 0;
+	const bench::Zipf ranks_;
 };
 
 struct Mix {
