@@ -126,18 +126,10 @@ public:
 	fur_group group = {};
 };
 
-const char *name_of(group_state state)
-{
-	return state == GROUP_JOINING   ? "joining"
-	       : state == GROUP_LEAVING ? "leaving"
-	       : state == GROUP_REMOVED ? "removed"
-	                                : "member";
-}
-
 std::string hex(const uint8_t bytes[16])
 {
-	char text[GROUP_TEXT_BYTES];
-	group_hex(bytes, text);
+	char text[MEDIA_ID_TEXT];
+	media_id_text(bytes, text);
 	return text;
 }
 
@@ -168,7 +160,7 @@ void look_at_heap(const GroupFile &file, Shown &s)
 Shown show(const GroupFile &file, unsigned k)
 {
 	const struct group_member &m = file.group.members[k];
-	Shown s = {k, name_of(m.state), "", "", "", ""};
+	Shown s = {k, group_state_name(m.state), "", "", "", ""};
 	if (!m.path)
 		return s;
 	s.path = file.member_path(k);

@@ -195,11 +195,11 @@ json shipping_json(const HeapView &heap, const State &state)
 /* Null for a heap that is in no group. */
 json group_json(const HeapView &heap)
 {
-	char id[MEDIA_GROUP_TEXT];
+	char id[MEDIA_ID_TEXT];
 	const media_super *s = heap.super();
 	if (!media_is_member(s))
 		return {};
-	media_group_text(s, id);
+	media_id_text(s->more.group, id);
 	return {{"id", id}, {"member", s->more.group_member},
 	        {"most_members", s->more.group_members}};
 }

@@ -52,8 +52,7 @@ int batches_check_options(struct fur_group_options *o)
 		return 0;
 	return fur_fail(FUR_EINVAL,
 	        "fur_group_options: workers is %u, batch_parts %u, batch_us %u, reserved %u: use "
-	        "at "
-	        "most %d, %d and %d, and 0",
+	        "at most %d, %d and %d, and 0",
 	        o->workers, o->batch_parts, o->batch_us, o->reserved, BATCHES_MOST_WORKERS,
 	        MOST_PARTS, MOST_US);
 }
@@ -155,21 +154,25 @@ static void run_transactions(fur_group_update *u, void *arg)
 
 /* ---------------------------------------------------------------------- cut */
 
+bool members_add(unsigned members[FUR_GROUP_MOST_PARTS], unsigned *n, unsigned member)
+{
+	for (unsigned k = 0; k < *n; k++)
+		if (members[k] == member)
+			return true;
+	if (*n == FUR_GROUP_MOST_PARTS)
+		return false;
+	members[(*n)++] = member;
+	return true;
+}
+
 static bool add_members(struct batch *b, const struct fur_submitted *s)
 {
 	const unsigned had = b->n_members;
-	for (unsigned k = 0; k < s->n_members; k++) {
-		unsigned at = 0;
-		while (at < b->n_members && b->members[at] != s->members[k])
-			at++;
-		if (at < b->n_members)
-			continue;
-		if (at == FUR_GROUP_MOST_PARTS) {
+	for (unsigned k = 0; k < s->n_members; k++)
+		if (!members_add(b->members, &b->n_members, s->members[k])) {
 			b->n_members = had;
 			return false;
 		}
-		b->members[b->n_members++] = s->members[k];
-	}
 	return true;
 }
 
@@ -296,8 +299,7 @@ static int run_batch(struct fur_group *g, struct fur_group_thread **self)
 	if (error && b.failed && b.error == FUR_EINVAL)
 		error = fur_fail(FUR_EINVAL,
 		        "part %u of the transaction refused, and it was rolled back: only the "
-		        "first "
-		        "part may refuse, and only if each other one comes after it",
+		        "first part may refuse, and only if each other one comes after it",
 		        b.part);
 	settle(&b, error);
 	return 0;

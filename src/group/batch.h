@@ -79,6 +79,9 @@ FUR_MUST_USE int batches_start(struct fur_group *g);
  * child of fork(), nor inside a transaction: that may be a worker's. */
 void batches_stop(struct fur_group *g);
 
+/* Put a member on a list without repetition, of `*n` members.  False: the list is full. */
+bool members_add(unsigned members[FUR_GROUP_MOST_PARTS], unsigned *n, unsigned member);
+
 /* Give up one of the two holds. */
 void submitted_drop(struct fur_submitted *s);
 

@@ -38,15 +38,6 @@ const char *group_relative_path(const struct fur_group *g, const char *whole)
 	return strncmp(g->path, whole, directory) == 0 ? whole + directory : whole;
 }
 
-/* Which member has this heap, or g->limit. */
-static uint64_t find_heap(const struct fur_group *g, const uint8_t uuid[16])
-{
-	uint64_t k = 0;
-	while (k < g->limit && !(g->members[k].path && memcmp(g->members[k].uuid, uuid, 16) == 0))
-		k++;
-	return k;
-}
-
 /* Before the lock, which an open member has. */
 static int check_new(const struct fur_group *g, const char *path)
 {
@@ -54,7 +45,7 @@ static int check_new(const struct fur_group *g, const char *path)
 	int error = heap_open_file(path, HEAP_LOCK_NONE, &file);
 	if (error)
 		return error;
-	const uint64_t k = find_heap(g, file.geometry.uuid);
+	const uint64_t k = group_find_heap(g, file.geometry.uuid);
 	if (k < g->limit)
 		error = fur_fail(FUR_EGROUP,
 		        "the heap is member %u of the group already, or a copy of that one: add "

@@ -14,21 +14,25 @@
 #include <xxhash.h>
 
 #define SIGNATURE "libfur group "
-enum { VERSION = 1, ID_BYTES = 16 };
+enum { VERSION = 1 };
 
 static const char *const state_names[] = {[GROUP_MEMBER] = "member",
         [GROUP_JOINING] = "joining",
         [GROUP_LEAVING] = "leaving",
         [GROUP_REMOVED] = "removed"};
 
-void group_hex(const uint8_t bytes[16], char text[GROUP_TEXT_BYTES])
+const char *group_state_name(enum group_state state)
 {
-	static const char digits[] = "0123456789abcdef";
-	for (int k = 0; k < ID_BYTES; k++) {
-		text[2 * k] = digits[bytes[k] >> 4];
-		text[2 * k + 1] = digits[bytes[k] & 15];
-	}
-	text[GROUP_TEXT_BYTES - 1] = 0;
+	return state_names[state];
+}
+
+uint64_t group_find_heap(const struct fur_group *g, const uint8_t uuid[MEDIA_ID_BYTES])
+{
+	uint64_t k = 0;
+	while (k < g->limit &&
+	        !(g->members[k].path && memcmp(g->members[k].uuid, uuid, MEDIA_ID_BYTES) == 0))
+		k++;
+	return k;
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -100,9 +104,9 @@ static bool take_byte(struct cursor *c, uint8_t *byte)
 	return true;
 }
 
-static bool take_hex(struct cursor *c, uint8_t bytes[ID_BYTES])
+static bool take_hex(struct cursor *c, uint8_t bytes[MEDIA_ID_BYTES])
 {
-	for (int k = 0; k < ID_BYTES; k++)
+	for (int k = 0; k < MEDIA_ID_BYTES; k++)
 		if (!take_byte(c, &bytes[k]))
 			return false;
 	return true;
@@ -154,15 +158,6 @@ static bool take_state(struct cursor *line, enum group_state *state)
 	return false;
 }
 
-/* Two members are two heaps. */
-static bool is_known(const struct fur_group *g, const uint8_t uuid[ID_BYTES])
-{
-	for (uint64_t k = 0; k < g->limit; k++)
-		if (g->members[k].path && memcmp(g->members[k].uuid, uuid, ID_BYTES) == 0)
-			return true;
-	return false;
-}
-
 static int parse_member(struct fur_group *g, struct cursor line)
 {
 	enum group_state state;
@@ -176,7 +171,8 @@ static int parse_member(struct fur_group *g, struct cursor line)
 		return 0;
 	}
 	if (state == GROUP_REMOVED || !take(&line, " ") || !take_hex(&line, m->uuid) ||
-	        is_known(g, m->uuid) || !take(&line, " ") || !(m->path = take_path(&line)))
+	        group_find_heap(g, m->uuid) < g->limit || /* two members are two heaps */
+	        !take(&line, " ") || !(m->path = take_path(&line)))
 		return fail_damaged("a member");
 	m->state = state;
 	g->limit = k + 1;
@@ -252,10 +248,10 @@ static void write_path(FILE *out, const char *path)
 
 static void write_member(FILE *out, const struct group_member *m, unsigned k)
 {
-	char uuid[GROUP_TEXT_BYTES];
+	char uuid[MEDIA_ID_TEXT];
 	fprintf(out, "%s %u", state_names[m->state], k);
 	if (m->state != GROUP_REMOVED) {
-		group_hex(m->uuid, uuid);
+		media_id_text(m->uuid, uuid);
 		fprintf(out, " %s ", uuid);
 		write_path(out, m->path);
 	}
@@ -264,9 +260,9 @@ static void write_member(FILE *out, const struct group_member *m, unsigned k)
 
 char *group_file_text(const struct fur_group *g, size_t *bytes)
 {
-	char *text = NULL, id[GROUP_TEXT_BYTES];
+	char *text = NULL, id[MEDIA_ID_TEXT];
 	FILE *out = open_memstream(&text, bytes);
-	group_hex(g->id, id);
+	media_id_text(g->id, id);
 	if (out) {
 		fprintf(out, SIGNATURE "%d\nid %s\nmost %u\n", VERSION, id, (unsigned)g->most);
 		for (unsigned k = 0; k < g->limit; k++)

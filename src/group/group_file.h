@@ -19,9 +19,10 @@
 #define FUR_GROUP_FILE_H
 
 #include "group/group.h"
+#include "media/group_page.h"
 
 /* Bytes of the longest text. */
-enum { GROUP_FILE_MOST = 4 << 20, GROUP_TEXT_BYTES = 33 };
+enum { GROUP_FILE_MOST = 4 << 20 };
 
 /* Memory for `most` members.   Errors: FUR_ENOMEM. */
 FUR_MUST_USE int group_file_allocate(struct fur_group *g, uint32_t most);
@@ -46,7 +47,10 @@ FUR_MUST_USE int group_file_open(struct fur_group *g);
 FUR_MUST_USE int group_file_make(struct fur_group *g);
 FUR_MUST_USE int group_file_replace(struct fur_group *g);
 
-/* 16 bytes as hexadecimal digits. */
-void group_hex(const uint8_t bytes[16], char text[GROUP_TEXT_BYTES]);
+/* The member that has this heap, or g->limit. */
+uint64_t group_find_heap(const struct fur_group *g, const uint8_t uuid[MEDIA_ID_BYTES]);
+
+/* The word for a member's state in the text; not for GROUP_NONE. */
+const char *group_state_name(enum group_state state);
 
 #endif /* FUR_GROUP_FILE_H */

@@ -176,7 +176,7 @@ static struct join_member join_member_of(struct fur_heap *heap)
 int group_recover(struct fur_heap *heap, struct replay_result *replayed)
 {
 	struct join_member m = join_member_of(heap);
-	const int error = replay_join(&m, 1, NULL, 0);
+	const int error = replay_join(&m, 1, true);
 	*replayed = m.result;
 	return error;
 }
@@ -184,8 +184,8 @@ int group_recover(struct fur_heap *heap, struct replay_result *replayed)
 /* Together, so that an update over several members survives in all, or in none (INV-GU5). */
 static int recover_all(struct fur_group *g, struct opening *o)
 {
-	uint32_t missing[FUR_GROUP_MOST_MEMBERS];
-	unsigned n = 0, n_missing = 0;
+	bool complete = true;
+	unsigned n = 0;
 	struct join_member *all = calloc(g->most, sizeof *all);
 	if (!all)
 		return fur_fail(FUR_ENOMEM, "no memory to open a group: free some memory");
@@ -193,8 +193,8 @@ static int recover_all(struct fur_group *g, struct opening *o)
 		if (g->members[k].heap)
 			all[n++] = join_member_of(g->members[k].heap);
 		else if (g->members[k].path)
-			missing[n_missing++] = k;
-	const int error = n ? replay_join(all, n, missing, n_missing) : 0;
+			complete = false;
+	const int error = n ? replay_join(all, n, complete) : 0;
 	for (unsigned k = 0; k < n; k++)
 		o->replayed[all[k].member] = all[k].result;
 	free(all);

@@ -69,29 +69,17 @@ static int check(fur_group *g, const struct fur_part *parts, unsigned n)
 
 /* --------------------------------------------------------------------- copy */
 
-static int add_member(struct fur_submitted *s, unsigned member)
-{
-	for (unsigned k = 0; k < s->n_members; k++)
-		if (s->members[k] == member)
-			return 0;
-	if (s->n_members == FUR_GROUP_MOST_PARTS)
-		return fur_fail(FUR_EINVAL,
-		        "fur_group_submit: a transaction touches at most %d members",
-		        FUR_GROUP_MOST_PARTS);
-	s->members[s->n_members++] = member;
-	return 0;
-}
-
 static struct fur_submitted *allocate(const struct fur_part *parts, unsigned n)
 {
-	size_t bytes = aligned(sizeof(struct fur_submitted) + n * sizeof(struct submitted_part));
-	uint8_t *at = (uint8_t *)bytes;
+	const size_t head =
+	        aligned(sizeof(struct fur_submitted) + n * sizeof(struct submitted_part));
+	size_t bytes = head;
 	for (unsigned k = 0; k < n; k++)
 		bytes += aligned(parts[k].params_bytes) + aligned(parts[k].result_bytes);
 	struct fur_submitted *s = calloc(1, bytes);
 	if (!s)
 		return NULL;
-	at = (uint8_t *)s + (size_t)at;
+	uint8_t *at = (uint8_t *)s + head;
 	for (unsigned k = 0; k < n; k++) {
 		s->parts[k].params = at;
 		at += aligned(parts[k].params_bytes);
@@ -125,7 +113,10 @@ static int copy(const struct fur_part *parts, unsigned n, struct fur_submitted *
 			memcpy(p->params, from->params, p->params_bytes);
 		/* Each comes after an earlier one, and so after the first. */
 		s->may_refuse = s->may_refuse && (k == 0 || p->after != FUR_NO_PART);
-		error = add_member(s, p->member);
+		if (!members_add(s->members, &s->n_members, p->member))
+			error = fur_fail(FUR_EINVAL,
+			        "fur_group_submit: a transaction touches at most %d members",
+			        FUR_GROUP_MOST_PARTS);
 	}
 	if (error)
 		free(s);

@@ -67,12 +67,12 @@ void media_read_decisions(const struct media_file *f, struct media_decided *deci
 	}
 }
 
-void media_group_text(const struct media_super *super, char text[MEDIA_GROUP_TEXT])
+void media_id_text(const uint8_t id[MEDIA_ID_BYTES], char text[MEDIA_ID_TEXT])
 {
 	static const char digits[] = "0123456789abcdef";
-	for (unsigned k = 0; k < sizeof super->more.group; k++) {
-		text[2 * k] = digits[super->more.group[k] >> 4];
-		text[2 * k + 1] = digits[super->more.group[k] & 15];
+	for (unsigned k = 0; k < MEDIA_ID_BYTES; k++) {
+		text[2 * k] = digits[id[k] >> 4];
+		text[2 * k + 1] = digits[id[k] & 15];
 	}
-	text[MEDIA_GROUP_TEXT - 1] = 0;
+	text[MEDIA_ID_TEXT - 1] = 0;
 }

@@ -115,8 +115,8 @@ static inline uint64_t media_seen(const struct media_file *f, uint32_t member)
 	return media_group_word(&media_group_page(f)->seen[member], 0);
 }
 
-/* The group's number, as text: 32 digits. */
-enum { MEDIA_GROUP_TEXT = 33 };
-void media_group_text(const struct media_super *super, char text[MEDIA_GROUP_TEXT]);
+/* The number of a group, or the UUID of a heap, as text: 32 hexadecimal digits. */
+enum { MEDIA_ID_BYTES = 16, MEDIA_ID_TEXT = 2 * MEDIA_ID_BYTES + 1 };
+void media_id_text(const uint8_t id[MEDIA_ID_BYTES], char text[MEDIA_ID_TEXT]);
 
 #endif /* FUR_GROUP_PAGE_H */

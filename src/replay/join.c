@@ -100,8 +100,8 @@ static int fail_older(const struct join *j, const struct join_member *m,
 static int fail_needs(
         const struct join *j, const struct join_member *m, const struct media_part *p, uint64_t x)
 {
-	char group[MEDIA_GROUP_TEXT];
-	media_group_text(m->d->super, group);
+	char group[MEDIA_ID_TEXT];
+	media_id_text(m->d->super->more.group, group);
 	return fail_of(j, m,
 	        fur_fail(FUR_EGROUP,
 	                "the heap is member %u of group %s, and was not closed: its update %llu is "
@@ -602,11 +602,9 @@ static int join_all(struct join *j)
 	return error;
 }
 
-int replay_join(
-        struct join_member *members, unsigned n, const uint32_t *missing, unsigned n_missing)
+int replay_join(struct join_member *members, unsigned n, bool complete)
 {
-	struct join j = {.members = members, .n = n, .complete = n_missing == 0};
-	(void)missing;
+	struct join j = {.members = members, .n = n, .complete = complete};
 	FUR_ASSERT(n > 0);
 	return join_all(&j);
 }

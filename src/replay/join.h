@@ -33,16 +33,14 @@ struct join_member {
  * (replay_check_closed), and note that all are open in their group.  A part is kept only if all
  * parts of its update are (INV-GU5), so updates over several members survive in all of them, or in
  * none.
- * `missing`: indices of members of the group that are not there; the others' updates must not need
- * them.
+ * `complete`: these are all members of the group.  Else their updates must not need the others.
  * Durable: the members, before return.  After a failure, call it again: each member that was done
  * keeps its decision.
  * Errors:  FUR_EGROUP: a member is older than another one has seen it; or an update needs a member
  *          that is not there; or too many recoveries were made without one.  FUR_ECORRUPT,
  *          FUR_ENOMEM.  No member's file is changed then (INV-R7, INV-F1).  FUR_EIO: some members
  *          may be recovered. */
-FUR_MUST_USE int replay_join(
-        struct join_member *members, unsigned n, const uint32_t *missing, unsigned n_missing);
+FUR_MUST_USE int replay_join(struct join_member *members, unsigned n, bool complete);
 
 /* replay_alone - the same for one member by itself: replay_unless_closed() calls it.
  * Errors:  as replay_join().  FUR_EGROUP: an update in its log needs another member. */
