@@ -162,7 +162,7 @@ static int restart(struct shipper *s)
 	if (getrandom(&nonce, sizeof nonce, 0) != sizeof nonce)
 		return fur_fail(FUR_ESYS, "no random number for a claim: try again");
 	s->first = s->flying = 0;
-	s->heir_asked = false; /* its frame may not have come into the log */
+	s->heir_behind = 0; /* its frame may not have come into the log */
 	s->next = ship_acked(s->d);
 	s->until_ns = arch_now_ns() + s->patience_ns;
 	return drive_restart(&s->writer, s->engine, nonce, 0);
@@ -584,7 +584,7 @@ static void keep_heap(struct shipper *s)
 static int close_gate(struct shipper *s, uint64_t node)
 {
 	s->heir = node;
-	s->heir_asked = false;
+	s->heir_behind = 0;
 	s->heir_until = arch_now_ns() + SHIPPER_HANDOVER_MS * UINT64_C(1000000);
 	/* The first frame behind the node's claim shows us the claim (INV-SH17). */
 	s->usual_beat_ns = s->beat_ns;
@@ -605,9 +605,11 @@ static int hand_over(struct shipper *s)
 		return error;
 	if (arch_now_ns() > s->heir_until)
 		keep_heap(s);
-	else if (!s->heir_asked && rests(s) && ship_drained(s->d, s->next)) {
+	else if (s->heir_behind != s->next && rests(s) && ship_drained(s->d, s->next)) {
+		/* INV-SH36: again behind an update that had drawn its durTS, and had no marker yet
+		 * when we looked at the ring (plant: ship-asks-once). */
 		const struct frame_handover to = {.node = s->heir};
-		s->heir_asked = true;
+		s->heir_behind = s->next;
 		return submit_word(s, FRAME_HANDOVER, &to, sizeof to);
 	}
 	return 0;

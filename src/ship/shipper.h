@@ -14,6 +14,8 @@
  *             acknowledged (INV-SH17), or has read it in the log.
  *   INV-SH35  The updates before the position in the ship page are in the heap's image.  So a
  *             recovery finds behind it every update of the stream that the image may lack.
+ *   INV-SH36  While the heap is handed over, a HANDOVER follows the last update.  To a standby,
+ *             updates behind a HANDOVER mean that the writer goes on, and it does not claim.
  */
 #ifndef FUR_SHIPPER_H
 #define FUR_SHIPPER_H
@@ -58,9 +60,9 @@ struct shipper {
 	/* After this many frames since the position, a heap that rests is replayed: otherwise the
 	 * position would stay, and one day the log no longer have it */
 	uint64_t idle_frames;
-	/* Handover: to this node, or 0; until when; it has been asked */
-	uint64_t heir, heir_until, usual_beat_ns;
-	bool heir_asked;
+	/* Handover: to this node, or 0; until when; it has been asked behind all updates below this
+	 * durTS, or 0 */
+	uint64_t heir, heir_until, heir_behind, usual_beat_ns;
 	/* Where a recovery begins to read the stream, as the ship page has it; and where it will
 	 * begin, once every update before that is replayed (INV-SH35) */
 	struct stream_position position, mark;

@@ -10,6 +10,7 @@
 #include "engine_fake.hpp"
 #include "replica.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cinttypes>
 #include <mutex>
@@ -318,6 +319,57 @@ TEST_F(ShipperFake, EachUpdateOnce_AndWhatReturnsIsInTheLog)
 		EXPECT_EQ(ahead, 0u);
 		expect_all(shared, 2 * UPDATES);
 	}
+}
+
+/* The kinds of the valid frames in the log. */
+std::vector<int> kinds_in(SharedLog &shared, const uint8_t uuid[16])
+{
+	const std::lock_guard<std::mutex> lock(shared.mutex);
+	std::vector<int> kinds;
+	struct stream s;
+	stream_init(&s, uuid, nullptr);
+	for (uint64_t at = 0; at < shared.log.end(); at++) {
+		const fake::Message &m = shared.log.at(at);
+		struct frame f;
+		if (stream_read(&s, at, m.data(), m.size(), &f) == STREAM_VALID)
+			kinds.push_back(f.head.kind);
+	}
+	return kinds;
+}
+
+/* INV-SH36, for an update that had begun when the gate was closed: before any BEAT. */
+TEST_F(ShipperFake, Handover_IsAskedAgainBehindAnUpdateThatHadPassedTheGate)
+{
+	make();
+	SharedLog shared(1, {}, path_);
+	fur::Heap heap = open();
+	durability *d = &heap.get()->durability;
+	Connection connection(shared, 1, 0);
+	Attached attached(path_, &connection);
+	std::thread ships([&] { EXPECT_EQ(shipper_run(&attached.shipper), 0) << fur_errormsg(); });
+	/* The kind of the frame behind the first of this kind. */
+	auto behind = [&](int kind) {
+		for (;; usleep(100)) {
+			const std::vector<int> kinds = kinds_in(shared, d->super->uuid);
+			const auto at = std::find(kinds.begin(), kinds.end(), kind);
+			if (kinds.end() - at > 1)
+				return *(at + 1);
+		}
+	};
+	{
+		fur::Thread self(heap);
+		Root *root = root_of(self);
+		fur_update *tx;
+		ASSERT_EQ(fur_begin_update(self, &tx), 0) << fur_errormsg();
+		fur_store(tx, &root->sum, uint64_t(1));
+		ASSERT_EQ(shipper_hand_over(d, NODE + 1), 0) << fur_errormsg();
+		EXPECT_EQ(behind(FRAME_HANDOVER), FRAME_BEAT);
+		EXPECT_EQ(fur_commit(tx, nullptr), 0) << fur_errormsg(); /* the log has it */
+		EXPECT_EQ(behind(FRAME_DATA), FRAME_HANDOVER);
+	}
+	attached.stop();
+	ships.join();
+	heap.close();
 }
 
 } // namespace
