@@ -50,7 +50,7 @@ struct Settings {
 	std::string directory = "/dev/shm", pm = "emulated", json;
 	uint64_t accounts = 10000, transfers = 1000;
 	unsigned rounds = 201, threads = 64, workers = 2, crowd_rounds = 5;
-	uint64_t crowd_transfers = 50, ahead = 16;
+	uint64_t crowd_transfers = 500, ahead = 16;
 };
 
 fur::Options heap_options(const Settings &s)

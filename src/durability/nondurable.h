@@ -149,6 +149,12 @@ static inline bool nondurable_has(const struct durability *d, uint32_t thread, u
 	return arch_load_acquire(&d->nondurable[thread].durts) == durts;
 }
 
+/* Has `thread` an update in nondurable[]?  A hint. */
+static inline bool nondurable_is_in(const struct durability *d, uint64_t thread)
+{
+	return arch_load(&d->nondurable[thread].id) != 0;
+}
+
 /* The same for any thread. */
 bool nondurable_any_has(const struct durability *d, uint64_t durts);
 

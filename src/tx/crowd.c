@@ -20,6 +20,7 @@
  *          this several times.
  */
 #include "base/memory.h"
+#include "durability/nondurable.h"
 #include "tx/tx.h"
 
 enum {
@@ -42,15 +43,20 @@ bool crowd_start(struct engine *e)
 	return e->crowd.place != NULL;
 }
 
-/* How many threads have ended a transaction since the last count, or are inside one? */
+/* How many threads have ended a transaction since the last count, or are inside one?  An update
+ * that waits for others to settle is: if all did, and did not count, the crowd would seem to be
+ * gone, all threads would be let in, and each would wait longer for the others. */
 static uint32_t count_threads(struct engine *e)
 {
 	uint64_t limit = arch_load(&e->durability->limit);
+	const bool settling =
+	        !pm_writes(&e->durability->pm); /* who waits for a disk needs no core */
 	uint32_t busy = 0;
 	for (uint32_t i = 0; i < limit; i++) {
 		const struct thread_stats *s = &e->threads[i].stats;
 		uint64_t ended = arch_load(&s->ro_commits) + arch_load(&s->update_commits);
-		if (ended != arch_load(&e->threads[i].counted) || arch_load(&e->active[i].seq))
+		if (ended != arch_load(&e->threads[i].counted) || arch_load(&e->active[i].seq) ||
+		        (settling && nondurable_is_in(e->durability, i)))
 			busy++;
 		arch_store(&e->threads[i].counted, ended);
 	}

@@ -33,8 +33,9 @@ struct crowd_place {
 
 /* False: no memory. */
 FUR_MUST_USE bool crowd_start(struct engine *e);
-/* Called by a thread that begins to wait: every few milliseconds, decide anew whether the heap is
- * crowded, and how long threads spin (durability.spins). */
+/* Called by a thread that begins to wait, or begins an update over several heaps, which waits where
+ * no engine is known: every millisecond, decide anew whether the heap is crowded, and how long
+ * threads spin (durability.spins). */
 void crowd_count(struct engine *e);
 /* For an update without hardware that begins while the heap is crowded: wait while another one that
  * began on this core has not ended. */

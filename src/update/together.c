@@ -44,6 +44,7 @@ static int together_begin(struct together *g)
 		if ((error = update_may_begin(p->thread)))
 			return error;
 	/* Before it is active in any heap.  One of them is enough to let it in. */
+	crowd_count(g->parts[0].thread->engine);
 	update_enter_core(g->parts[0].thread);
 	g->serial = is_serial(g);
 	if (g->serial)

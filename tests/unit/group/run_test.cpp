@@ -279,6 +279,21 @@ TEST_F(GroupRun, Update_IsDefeatedByAnotherOfOneHeap_AndRunsAgain)
 }
 
 /* INV-GU2: the other's update changes both heaps between the body's two loads. */
+/* In the wait for the updates before it nothing counts threads: so each update does, before it. */
+TEST_F(GroupRun, Updates_CountTheCrowd)
+{
+	struct crowd &c = heap(0)->engine.crowd;
+	for (const uint32_t cores : {0u, 100u}) {
+		c.cores = cores;
+		c.crowded = cores != 0;
+		for (unsigned k = 0; k < 3; k++) {
+			c.next_count = 1; /* it is due */
+			ASSERT_EQ(transfer(0, 1, 1), 0) << fur_errormsg();
+		}
+		EXPECT_EQ(c.crowded, cores == 0);
+	}
+}
+
 TEST_F(GroupRun, Body_NeverSeesHalfOfAnother)
 {
 	Other other(group_);

@@ -166,6 +166,13 @@ TEST_F(Crowd, IsCounted)
 	c.place[0].waiting = 2;
 	EXPECT_EQ(count(), 1u) << "threads that sleep also want a core";
 	c.place[0].waiting = 0;
+	durability *d = heap_.get()->engine.durability;
+	for (unsigned k = 0; k < 2; k++)
+		d->nondurable[k].id = 1;
+	EXPECT_EQ(count(), 1u) << "so do updates that wait for others to settle";
+	for (unsigned k = 0; k < 2; k++)
+		d->nondurable[k].id = 0;
+	EXPECT_EQ(count(), 0u);
 }
 
 /* A virtual machine was migrated: what was due at once now lies far ahead. */
