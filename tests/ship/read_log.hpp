@@ -7,6 +7,7 @@
 
 #include "ship.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <fur.hpp>
 #include <string>
@@ -31,7 +32,8 @@ int until_it_answers(Call &&call)
 	return n;
 }
 
-/* The standby, which no process has open, reads the log to its end; `then` gets the open heap. */
+/* The standby, which no process has open, reads the log to where it ends now: a writer that goes on
+ * may be faster on a busy machine, and then the end would never come.  `then` gets the open heap. */
 inline void read_log(
         const std::string &log, const std::string &path, const fur::Options &o,
         const std::function<void(fur::Heap &)> &then = [](fur::Heap &) {})
@@ -42,10 +44,15 @@ inline void read_log(
 	fur::check(until_it_answers(
 	        [&] { return engine_open(log.c_str(), ENGINE_READ, nullptr, &engine); }));
 	fur::check(follow_begin(engine, standby.get(), &f));
-	int n;
-	while ((n = until_it_answers([&] { return follow_step(f, 64); })) > 0)
-		continue;
-	fur::check(n);
+	uint64_t end;
+	fur::check(until_it_answers([&] { return engine->ops->end(engine, &end); }));
+	follow_view at = {};
+	int n = 1;
+	while (n > 0 && at.next < end) {
+		n = until_it_answers([&] { return follow_step(f, 64); });
+		follow_look(f, &at);
+	}
+	fur::check(std::min(n, 0));
 	fur::check(follow_end(f));
 	engine->ops->close(engine);
 	then(standby);
