@@ -18,6 +18,14 @@
 namespace tide
 {
 
+/* What is loaded. */
+enum : uint32_t {
+	BALANCE = 1000,
+	STOCK = 50,
+	FIRST_ORDERS = TPCC_CUSTOMERS, /* each customer has one */
+	FIRST_LINES = 10,
+};
+
 struct Workload {
 	std::string name = "bank";             /* or tpcc */
 	unsigned accounts = 2;                 /* of a Bank transaction */

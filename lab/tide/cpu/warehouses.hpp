@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * warehouses.hpp - the tables of TPC-C, and what its transactions do to them (kernels/bodies.h), in
+ * the host's memory: fields are words of 8 bytes, and warehouses and districts have lines of their
+ * own.
+ *
+ * A warehouse has 17 MB, and most of it is never touched: a row is loaded when a transaction is
+ * about to use it for the first time, at no time of the machine.
+ */
+#ifndef LAB_TIDE_WAREHOUSES_HPP
+#define LAB_TIDE_WAREHOUSES_HPP
+
+#include "../workload.hpp"
+
+#include <stdexcept>
+#include <sys/mman.h>
+
+namespace tide
+{
+
+struct alignas(64) Warehouse {
+	uint64_t ytd;
+};
+struct alignas(64) District {
+	uint64_t ytd, next_order;
+};
+struct alignas(32) Customer {
+	uint64_t balance, ytd_payment, payments, last_order;
+};
+struct alignas(32) Stock {
+	uint64_t quantity, ytd, orders, remote;
+};
+struct alignas(64) Order {
+	uint64_t customer, lines;
+	struct {
+		uint64_t item, quantity;
+	} line[TPCC_LINES];
+	uint64_t total, delivered;
+};
+
+class Warehouses
+{
+public:
+	explicit Warehouses(unsigned count)
+	    : count_(count), warehouse_(next<Warehouse>(1)), district_(next<District>(DISTRICTS)),
+	      customer_(next<Customer>(CUSTOMERS)), stock_(next<Stock>(TPCC_ITEMS)),
+	      order_(next<Order>(ORDERS))
+	{
+		/* Locks are found by addresses: they are the same in each run. */
+		void *const at = mmap(reinterpret_cast<void *>(BASE), bytes_,
+		        PROT_READ | PROT_WRITE,
+		        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+		if (at != reinterpret_cast<void *>(BASE))
+			throw std::runtime_error("no memory for " + std::to_string(count) +
+			                         " warehouses: use fewer");
+	}
+	~Warehouses()
+	{
+		munmap(reinterpret_cast<void *>(BASE), bytes_);
+	}
+	Warehouses(const Warehouses &) = delete;
+	unsigned count() const
+	{
+		return count_;
+	}
+
+	/* The rows that the part uses. */
+	void load(unsigned w, const tide_record &r);
+	template <class Tx>
+	void execute(Tx *tx, unsigned w, const tide_record &r) const;
+	/* As tide::Workload::wrong(): empty, or what is wrong.  `orders`: that have been made. */
+	std::string wrong(uint64_t orders) const;
+
+private:
+	enum : uint64_t {
+		BASE = UINT64_C(0x100000000000),
+		DISTRICTS = TPCC_DISTRICTS,
+		CUSTOMERS = DISTRICTS * TPCC_CUSTOMERS,
+		ORDERS = DISTRICTS * TPCC_ORDERS,
+	};
+
+	/* A table with so many rows for each warehouse. */
+	template <class Row>
+	Row *next(uint64_t rows)
+	{
+		auto *table = reinterpret_cast<Row *>(BASE + bytes_);
+		bytes_ += rows * count_ * sizeof(Row);
+		return table;
+	}
+	Customer *customer(unsigned w, uint32_t d, uint32_t c) const
+	{
+		return &customer_[w * CUSTOMERS + d * uint64_t(TPCC_CUSTOMERS) + c];
+	}
+	Order *order(unsigned w, uint32_t d, uint64_t number) const
+	{
+		return &order_[w * ORDERS + d * uint64_t(TPCC_ORDERS) + number % TPCC_ORDERS];
+	}
+	void load_customer(unsigned w, uint32_t d, uint32_t c);
+	std::string wrong_warehouse(unsigned w, uint64_t &paid, uint64_t &orders) const;
+
+	template <class Tx>
+	static void add(Tx *tx, uint64_t *word, uint64_t amount)
+	{
+		tx->store(word, tx->load(word) + amount);
+	}
+	template <class Tx>
+	void pay(Tx *tx, Customer *c, uint32_t amount) const
+	{
+		add(tx, &c->balance, 0 - uint64_t(amount));
+		add(tx, &c->ytd_payment, amount);
+		add(tx, &c->payments, 1);
+	}
+	template <class Tx>
+	void new_order(Tx *tx, unsigned w, const uint32_t *p) const;
+	template <class Tx>
+	uint64_t order_status(Tx *tx, unsigned w, const uint32_t *p) const;
+
+	const uint64_t count_;
+	uint64_t bytes_ = 0;
+	Warehouse *warehouse_;
+	District *district_;
+	Customer *customer_;
+	Stock *stock_;
+	Order *order_;
+};
+
+/* The items of an order, one after the other. */
+class Items
+{
+public:
+	explicit Items(uint32_t seed) : x_(seed) {}
+	uint32_t next()
+	{
+		uint32_t item;
+		do {
+			x_ ^= x_ << 13, x_ ^= x_ >> 17, x_ ^= x_ << 5;
+			item = x_ >> 15;
+		} while (item >= TPCC_ITEMS);
+		return item;
+	}
+
+private:
+	uint32_t x_;
+};
+
+template <class Tx>
+void Warehouses::new_order(Tx *tx, unsigned w, const uint32_t *p) const
+{
+	District *const d = &district_[w * DISTRICTS + p[0]];
+	Items items(p[2]);
+	const uint64_t number = tx->load(&d->next_order);
+	tx->store(&d->next_order, number + 1);
+	Order *const o = order(w, p[0], number);
+	tx->store(&o->customer, p[1]);
+	tx->store(&o->lines, p[3]);
+	for (uint32_t k = 0; k < p[3]; k++) {
+		const uint32_t item = items.next();
+		Stock *const s = &stock_[w * uint64_t(TPCC_ITEMS) + item];
+		const uint64_t quantity = 1 + (item & 7), left = tx->load(&s->quantity);
+		tx->store(&s->quantity,
+		        left >= quantity + 10 ? left - quantity : left + 91 - quantity);
+		add(tx, &s->ytd, quantity);
+		add(tx, &s->orders, 1);
+		tx->store(&o->line[k].item, item);
+		tx->store(&o->line[k].quantity, quantity);
+	}
+	tx->store(&customer(w, p[0], p[1])->last_order, number);
+}
+
+template <class Tx>
+uint64_t Warehouses::order_status(Tx *tx, unsigned w, const uint32_t *p) const
+{
+	const Customer *const c = customer(w, p[0], p[1]);
+	uint64_t sum = tx->load(&c->balance);
+	const Order *const o = order(w, p[0], tx->load(&c->last_order));
+	const uint64_t lines = tx->load(&o->lines);
+	for (uint64_t k = 0; k < lines && k < TPCC_LINES; k++)
+		sum += tx->load(&o->line[k].item) + tx->load(&o->line[k].quantity);
+	return sum;
+}
+
+template <class Tx>
+void Warehouses::execute(Tx *tx, unsigned w, const tide_record &r) const
+{
+	const uint32_t *const p = r.parameter;
+	switch (r.type) {
+	case TIDE_PAYMENT:
+		add(tx, &warehouse_[w].ytd, p[2]);
+		add(tx, &district_[w * DISTRICTS + p[0]].ytd, p[2]);
+		if (p[3])
+			pay(tx, customer(w, p[4], p[1]), p[2]);
+		return;
+	case TIDE_PAYMENT_REMOTE: return pay(tx, customer(w, p[0], p[1]), p[2]);
+	case TIDE_NEW_ORDER: return new_order(tx, w, p);
+	default: order_status(tx, w, p);
+	}
+}
+
+} // namespace tide
+
+#endif /* LAB_TIDE_WAREHOUSES_HPP */
