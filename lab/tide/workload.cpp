@@ -76,7 +76,7 @@ static std::string wrong_bank(const Tide &system)
 
 /* TPC-C's consistency conditions 1 and 12, as far as there are these fields, and the number of
  * orders. */
-static std::string wrong_tpcc(const Tide &system)
+static std::string wrong_tpcc(const Tide &system, Workload::Money &money)
 {
 	enum : size_t {
 		CUSTOMERS = size_t(TPCC_DISTRICTS) * TPCC_CUSTOMERS,
@@ -84,7 +84,6 @@ static std::string wrong_tpcc(const Tide &system)
 		WORDS = HEAD + CUSTOMERS * 4,
 	};
 	const std::vector<uint32_t> all = system.words(TPCC_WAREHOUSE, WORDS);
-	uint64_t paid = 0, received = 0;
 	for (unsigned k = 0; k < system.modules(); k++) {
 		const size_t at = k * WORDS;
 		const uint64_t districts = sum(all, at + 2, at + HEAD, 2);
@@ -92,22 +91,28 @@ static std::string wrong_tpcc(const Tide &system)
 			return "the warehouse of module " + std::to_string(k) + " has " +
 			       std::to_string(all[at]) + ", and its districts " +
 			       std::to_string(districts);
-		received += all[at];
-		paid += sum(all, at + HEAD + 1, at + WORDS, 4);
+		money.received += all[at];
+		money.paid += sum(all, at + HEAD + 1, at + WORDS, 4);
 		for (size_t c = at + HEAD; c < at + WORDS; c += 4)
 			if (all[c] + all[c + 1] != 0)
 				return "a customer's balance and payments differ in module " +
 				       std::to_string(k);
 	}
-	if (paid != received)
-		return "customers have paid " + std::to_string(paid) + ", and warehouses have " +
-		       std::to_string(received);
 	return "";
 }
 
-std::string Workload::wrong(const Tide &system) const
+std::string Workload::wrong(const Tide &system, Money *money) const
 {
-	return bank() ? wrong_bank(system) : wrong_tpcc(system);
+	if (bank())
+		return wrong_bank(system);
+	Money all;
+	const std::string what = wrong_tpcc(system, all);
+	if (money)
+		*money = all;
+	if (!what.empty() || money || all.paid == all.received)
+		return what;
+	return "customers have paid " + std::to_string(all.paid) + ", and warehouses have " +
+	       std::to_string(all.received);
 }
 
 } // namespace tide

@@ -39,8 +39,12 @@ struct Workload {
 	}
 	void load(Tide &system) const;
 	Transaction draw(tools::Random &random, unsigned modules, unsigned module) const;
-	/* Empty if the data are those that the transactions leave; else what is wrong. */
-	std::string wrong(const Tide &system) const;
+	/* Empty if the data are those that the transactions leave; else what is wrong.  `money`:
+	 * the modules are a part of a machine, where both sums are equal. */
+	struct Money {
+		uint64_t paid = 0, received = 0;
+	};
+	std::string wrong(const Tide &system, Money *money = nullptr) const;
 };
 
 } // namespace tide
