@@ -71,4 +71,22 @@ Transaction Workload::draw(tools::Random &random, unsigned modules, unsigned mod
 	return t;
 }
 
+/* Keys in their order, in nodes from the left to the right. */
+static void number_nodes(std::vector<uint32_t> &keys, size_t node, uint32_t &key)
+{
+	if (node >= keys.size())
+		return;
+	number_nodes(keys, 2 * node, key);
+	keys[node] = ++key;
+	number_nodes(keys, 2 * node + 1, key);
+}
+
+std::vector<uint32_t> tree_keys(uint32_t rows)
+{
+	std::vector<uint32_t> keys(size_t(rows) + 1);
+	uint32_t key = 0;
+	number_nodes(keys, 1, key);
+	return keys;
+}
+
 } // namespace tide

@@ -27,7 +27,7 @@ Tide::Tide(const Options &options)
 		                         std::to_string(near_.shape().elements));
 	std::vector<uint32_t> printed(size_t(options.modules) * 2);
 	for (size_t k = 0; k < printed.size(); k += 2)
-		printed[k] = options.printed_commit;
+		printed[k] = options.printed_commit, printed[k + 1] = options.trees;
 	near_.push(NEAR_SHARED, offsetof(tide_shared, printed), printed.data(), 8);
 }
 

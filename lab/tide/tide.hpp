@@ -58,6 +58,7 @@ struct Options {
 	unsigned modules = 1, tasklets = TIDE_TASKLETS, records = TIDE_RECORDS, host_threads = 1;
 	Numbering numbering = Numbering::DENSE;
 	bool printed_commit = false;
+	bool trees = false;             /* TPC-C's rows are found by trees */
 	uint64_t most_instructions = 0; /* of near_options */
 };
 
@@ -139,6 +140,10 @@ public:
 	const near_shape &shape() const
 	{
 		return near_.shape();
+	}
+	bool trees() const
+	{
+		return options_.trees;
 	}
 	unsigned modules() const
 	{

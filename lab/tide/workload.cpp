@@ -35,6 +35,22 @@ void load_district(Tide &system, uint32_t district)
 	system.fill(TPCC_ORDER + (size_t(district) * TPCC_ORDERS + 1) * sizeof(tpcc_order), orders);
 }
 
+void load_tree(Tide &system, uint64_t at, uint32_t rows)
+{
+	const std::vector<uint32_t> keys = tree_keys(rows);
+	const auto node = [rows](size_t k) { return k <= rows ? static_cast<uint32_t>(k) : 0; };
+	enum : size_t { PART = 10000 }; /* the host has it for each module */
+	std::vector<uint32_t> words;
+	for (size_t k = 1; k <= rows; k++) {
+		words.insert(words.end(), {keys[k], keys[k], node(2 * k), node(2 * k + 1)});
+		if (k % PART && k < rows)
+			continue;
+		const size_t first = k + 1 - words.size() / 4;
+		system.fill(at + first * sizeof(tpcc_node), words);
+		words.clear();
+	}
+}
+
 uint64_t sum(const std::vector<uint32_t> &words, size_t from, size_t to, size_t step)
 {
 	uint64_t total = 0;
@@ -58,6 +74,11 @@ void Workload::load(Tide &system) const
 	for (size_t k = 0; k < TPCC_ITEMS; k += PART)
 		system.fill(TPCC_STOCK + k * sizeof(tpcc_stock),
 		        rows(PART, std::vector<uint32_t>{STOCK, 0, 0, 0}));
+	if (!system.trees())
+		return;
+	load_tree(system, TPCC_CUSTOMER_TREE, TPCC_TREE_CUSTOMERS);
+	load_tree(system, TPCC_ORDER_TREE, TPCC_TREE_CUSTOMERS);
+	load_tree(system, TPCC_STOCK_TREE, TPCC_ITEMS);
 }
 
 static std::string wrong_bank(const Tide &system)

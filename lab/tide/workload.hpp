@@ -26,6 +26,9 @@ enum : uint32_t {
 	FIRST_LINES = 10,
 };
 
+/* The nodes of a tree of so many rows, from node 1 on (struct tpcc_node): each node's key. */
+std::vector<uint32_t> tree_keys(uint32_t rows);
+
 struct Workload {
 	std::string name = "bank";             /* or tpcc */
 	unsigned accounts = 2;                 /* of a Bank transaction */

@@ -20,8 +20,10 @@ using tide::Warehouses;
 enum Kind { PAYMENT, NEW_ORDER, ORDER_STATUS, KINDS };
 const char *const kind_names[] = {"payment", "neworder", "orderstatus"};
 
-struct Settings : bench::Options {
+/* Nor do their lines depend on where they lie. */
+struct alignas(ARCH_PAD) Settings : bench::Options {
 	unsigned warehouses = 2048;
+	bool trees = false; /* find rows by them */
 	tide::Workload workload;
 };
 
@@ -37,12 +39,12 @@ struct alignas(ARCH_PAD) Job {
 	}
 };
 
-class Tpcc
+class alignas(ARCH_PAD) Tpcc
 {
 public:
 	explicit Tpcc(const Settings &s) : s_(s), shared_(std::make_unique<tide::TinyShared>())
 	{
-		bench::aside([&] { data_ = std::make_unique<Warehouses>(s.warehouses); });
+		bench::aside([&] { data_ = std::make_unique<Warehouses>(s.warehouses, s.trees); });
 	}
 
 	void run(unsigned number, const std::function<void()> &start, const std::atomic<bool> &stop,
@@ -117,7 +119,7 @@ int run_on(const Settings &s)
 int main(int argc, char **argv)
 {
 	Settings s;
-	s.tm = "tinystm", s.machine = "xeon-5320", s.threads = 52, s.seconds = 0.004;
+	s.tm = "tinystm", s.machine = "xeon-5320", s.threads = 52, s.seconds = 0.002;
 	s.workload.name = "tpcc";
 	tools::CommandLine line(
 	        "tide-cpu", "TPC-C's transactions on an emulated host, by TinySTM.");
@@ -133,6 +135,7 @@ int main(int argc, char **argv)
 	line.option("--remote", s.workload.remote,
 	            "percent of the payments with another warehouse's customer")
 	        .range(0, 100);
+	line.flag("--trees", s.trees, "find rows by trees");
 	line.option("--seconds", s.seconds, "virtual time of the measured window");
 	line.option("--seed", s.seed, "of the transactions");
 	line.option("--json", s.json_path, "write the result to this file; - is standard output");

@@ -11,6 +11,11 @@ namespace tide
 void Warehouses::load_customer(unsigned w, uint32_t d, uint32_t c)
 {
 	Customer *const row = customer(w, d, c);
+	if (trees_) {
+		customer_tree_.load(w, tpcc_customer_key(d, c));
+		order_tree_.load(w, tpcc_order_key(d, c + 1));
+		order_tree_.load(w, TPCC_TREE_CUSTOMERS); /* of a later order */
+	}
 	if (row->last_order)
 		return;
 	row->last_order = uint64_t(c) + 1;
@@ -38,7 +43,10 @@ void Warehouses::load(unsigned w, const tide_record &r)
 		d.next_order = FIRST_ORDERS + 1;
 	Items items(p[2]);
 	for (uint32_t k = 0; k < p[3]; k++) {
-		Stock &s = stock_[w * uint64_t(TPCC_ITEMS) + items.next()];
+		const uint32_t item = items.next();
+		if (trees_)
+			stock_tree_.load(w, item);
+		Stock &s = stock_[w * uint64_t(TPCC_ITEMS) + item];
 		if (!s.quantity)
 			s.quantity = STOCK;
 	}

@@ -12,6 +12,7 @@
 
 #include "../workload.hpp"
 
+#include <fur.h>
 #include <stdexcept>
 #include <sys/mman.h>
 
@@ -30,6 +31,9 @@ struct alignas(32) Customer {
 struct alignas(32) Stock {
 	uint64_t quantity, ytd, orders, remote;
 };
+struct alignas(32) Node { /* struct tpcc_node */
+	uint64_t key, row, left, right;
+};
 struct alignas(64) Order {
 	uint64_t customer, lines;
 	struct {
@@ -38,13 +42,17 @@ struct alignas(64) Order {
 	uint64_t total, delivered;
 };
 
-class Warehouses
+/* Its lines, and so a run, do not depend on where it lies. */
+class alignas(FUR_CACHE_LINE) Warehouses
 {
 public:
-	explicit Warehouses(unsigned count)
-	    : count_(count), warehouse_(next<Warehouse>(1)), district_(next<District>(DISTRICTS)),
-	      customer_(next<Customer>(CUSTOMERS)), stock_(next<Stock>(TPCC_ITEMS)),
-	      order_(next<Order>(ORDERS))
+	/* `trees`: find rows by them */
+	explicit Warehouses(unsigned count, bool trees)
+	    : count_(count), trees_(trees), warehouse_(next<Warehouse>(1)),
+	      district_(next<District>(DISTRICTS)), customer_(next<Customer>(CUSTOMERS)),
+	      stock_(next<Stock>(TPCC_ITEMS)), order_(next<Order>(ORDERS)),
+	      customer_tree_(CUSTOMERS, *this), order_tree_(CUSTOMERS, *this),
+	      stock_tree_(TPCC_ITEMS, *this)
 	{
 		/* Locks are found by addresses: they are the same in each run. */
 		void *const at = mmap(reinterpret_cast<void *>(BASE), bytes_,
@@ -76,7 +84,10 @@ private:
 		BASE = UINT64_C(0x100000000000),
 		DISTRICTS = TPCC_DISTRICTS,
 		CUSTOMERS = DISTRICTS * TPCC_CUSTOMERS,
-		ORDERS = DISTRICTS * TPCC_ORDERS,
+		/* Orders of all districts are numbered alike: an odd distance gives them different
+		 * locks. */
+		DISTRICT_ORDERS = TPCC_ORDERS + 3,
+		ORDERS = DISTRICTS * DISTRICT_ORDERS,
 	};
 
 	/* A table with so many rows for each warehouse. */
@@ -87,13 +98,61 @@ private:
 		bytes_ += rows * count_ * sizeof(Row);
 		return table;
 	}
+	/* A tree of each warehouse, of so many rows */
+	class Tree
+	{
+	public:
+		Tree(uint32_t rows, Warehouses &all)
+		    : rows_(rows), node_(all.next<Node>(rows + 1)),
+		      keys_(all.trees_ ? tree_keys(rows) : std::vector<uint32_t>())
+		{
+		}
+		/* As search() of kernels/bodies.h. */
+		template <class Tx>
+		void search(Tx *tx, unsigned w, uint32_t key) const
+		{
+			for (uint64_t k = 1; k && rows_;) {
+				const Node *const n = &of(w)[k];
+				const uint64_t its = tx->load(&n->key);
+				if (its == key + 1) {
+					tx->load(&n->row);
+					return;
+				}
+				k = tx->load(its > key ? &n->left : &n->right);
+			}
+		}
+		/* The nodes on the way to a key */
+		void load(unsigned w, uint32_t key) const
+		{
+			for (uint64_t k = 1; k && k <= rows_;) {
+				of(w)[k] = {keys_[k], keys_[k], below(2 * k), below(2 * k + 1)};
+				if (keys_[k] == key + 1)
+					return;
+				k = keys_[k] > key ? 2 * k : 2 * k + 1;
+			}
+		}
+
+	private:
+		Node *of(unsigned w) const
+		{
+			return node_ + uint64_t(w) * (rows_ + 1);
+		}
+		uint64_t below(uint64_t k) const
+		{
+			return k <= rows_ ? k : 0;
+		}
+		uint64_t rows_;
+		Node *node_;
+		std::vector<uint32_t> keys_;
+	};
+
 	Customer *customer(unsigned w, uint32_t d, uint32_t c) const
 	{
 		return &customer_[w * CUSTOMERS + d * uint64_t(TPCC_CUSTOMERS) + c];
 	}
 	Order *order(unsigned w, uint32_t d, uint64_t number) const
 	{
-		return &order_[w * ORDERS + d * uint64_t(TPCC_ORDERS) + number % TPCC_ORDERS];
+		return &order_[w * ORDERS + d * DISTRICT_ORDERS + number % TPCC_ORDERS];
 	}
 	void load_customer(unsigned w, uint32_t d, uint32_t c);
 	std::string wrong_warehouse(unsigned w, uint64_t &paid, uint64_t &orders) const;
@@ -104,8 +163,22 @@ private:
 		tx->store(word, tx->load(word) + amount);
 	}
 	template <class Tx>
-	void pay(Tx *tx, Customer *c, uint32_t amount) const
+	void search_customer(Tx *tx, unsigned w, uint32_t d, uint32_t c) const
 	{
+		if (trees_)
+			customer_tree_.search(tx, w, tpcc_customer_key(d, c));
+	}
+	template <class Tx>
+	void search_order(Tx *tx, unsigned w, uint32_t d, uint64_t number) const
+	{
+		if (trees_)
+			order_tree_.search(tx, w, tpcc_order_key(d, static_cast<uint32_t>(number)));
+	}
+	template <class Tx>
+	void pay(Tx *tx, unsigned w, uint32_t d, uint32_t number, uint32_t amount) const
+	{
+		Customer *const c = customer(w, d, number);
+		search_customer(tx, w, d, number);
 		add(tx, &c->balance, 0 - uint64_t(amount));
 		add(tx, &c->ytd_payment, amount);
 		add(tx, &c->payments, 1);
@@ -116,12 +189,14 @@ private:
 	uint64_t order_status(Tx *tx, unsigned w, const uint32_t *p) const;
 
 	const uint64_t count_;
+	const bool trees_;
 	uint64_t bytes_ = 0;
 	Warehouse *warehouse_;
 	District *district_;
 	Customer *customer_;
 	Stock *stock_;
 	Order *order_;
+	Tree customer_tree_, order_tree_, stock_tree_;
 };
 
 /* The items of an order, one after the other. */
@@ -151,11 +226,14 @@ void Warehouses::new_order(Tx *tx, unsigned w, const uint32_t *p) const
 	const uint64_t number = tx->load(&d->next_order);
 	tx->store(&d->next_order, number + 1);
 	Order *const o = order(w, p[0], number);
+	search_order(tx, w, p[0], number);
 	tx->store(&o->customer, p[1]);
 	tx->store(&o->lines, p[3]);
 	for (uint32_t k = 0; k < p[3]; k++) {
 		const uint32_t item = items.next();
 		Stock *const s = &stock_[w * uint64_t(TPCC_ITEMS) + item];
+		if (trees_)
+			stock_tree_.search(tx, w, item);
 		const uint64_t quantity = 1 + (item & 7), left = tx->load(&s->quantity);
 		tx->store(&s->quantity,
 		        left >= quantity + 10 ? left - quantity : left + 91 - quantity);
@@ -164,6 +242,7 @@ void Warehouses::new_order(Tx *tx, unsigned w, const uint32_t *p) const
 		tx->store(&o->line[k].item, item);
 		tx->store(&o->line[k].quantity, quantity);
 	}
+	search_customer(tx, w, p[0], p[1]);
 	tx->store(&customer(w, p[0], p[1])->last_order, number);
 }
 
@@ -171,8 +250,11 @@ template <class Tx>
 uint64_t Warehouses::order_status(Tx *tx, unsigned w, const uint32_t *p) const
 {
 	const Customer *const c = customer(w, p[0], p[1]);
+	search_customer(tx, w, p[0], p[1]);
 	uint64_t sum = tx->load(&c->balance);
-	const Order *const o = order(w, p[0], tx->load(&c->last_order));
+	const uint64_t number = tx->load(&c->last_order);
+	const Order *const o = order(w, p[0], number);
+	search_order(tx, w, p[0], number);
 	const uint64_t lines = tx->load(&o->lines);
 	for (uint64_t k = 0; k < lines && k < TPCC_LINES; k++)
 		sum += tx->load(&o->line[k].item) + tx->load(&o->line[k].quantity);
@@ -188,9 +270,9 @@ void Warehouses::execute(Tx *tx, unsigned w, const tide_record &r) const
 		add(tx, &warehouse_[w].ytd, p[2]);
 		add(tx, &district_[w * DISTRICTS + p[0]].ytd, p[2]);
 		if (p[3])
-			pay(tx, customer(w, p[4], p[1]), p[2]);
+			pay(tx, w, p[4], p[1], p[2]);
 		return;
-	case TIDE_PAYMENT_REMOTE: return pay(tx, customer(w, p[0], p[1]), p[2]);
+	case TIDE_PAYMENT_REMOTE: return pay(tx, w, p[0], p[1], p[2]);
 	case TIDE_NEW_ORDER: return new_order(tx, w, p);
 	default: order_status(tx, w, p);
 	}
