@@ -45,6 +45,7 @@ class Points:
     sizes: tuple[int, ...] = (512, 1024, 2048)
     shares: tuple[int, ...] = (0, 15, 45, 75)
     rank: int = RANK
+    some: int = 16  # modules, where many runs are compared
     few: int = 4  # modules, where one takes long
     records: int = 128
     whole: bool = True  # all ranks once
@@ -57,6 +58,7 @@ QUICK = Points(
     sizes=(512, 2048),
     shares=(0, 75),
     rank=2,
+    some=2,
     few=1,
     records=8,
     whole=False,
@@ -123,16 +125,20 @@ class Runs:
     # -------------------------------------------------------- a machine of many modules
 
     def modules(
-        self, mix: Mix, share: int, size: int, extra: str = "", change: Change = None
+        self,
+        mix: Mix,
+        share: int,
+        size: int,
+        extra: str = "",
+        change: Change = None,
+        ran: int = 0,
     ) -> dict[str, Any]:
-        """A batch on a rank of a machine of `size` modules, for all of them. --trees, or one
-        tasklet, takes long: then fewer modules run."""
-        points = self.points
-        rank = points.few if "--trees" in extra or "--tasklets" in extra else points.rank
-        records = "" if points.records == 128 else f" --records {points.records}"
+        """A batch on a rank of a machine of `size` modules, for all of them. `ran`: modules of the
+        rank, if fewer than all."""
+        records = "" if self.points.records == 128 else f" --records {self.points.records}"
         return self.measured(
-            f"{PROGRAM} --machine {MACHINE} --workload tpcc --modules {rank} --of {size} "
-            f"--batches 1{records} --payment {mix[0]} --new-order {mix[1]} "
+            f"{PROGRAM} --machine {MACHINE} --workload tpcc --modules {ran or self.points.rank} "
+            f"--of {size} --batches 1{records} --payment {mix[0]} --new-order {mix[1]} "
             f"--remote {share}{extra}",
             change,
         )

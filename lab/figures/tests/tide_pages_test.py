@@ -90,7 +90,7 @@ def page():
     assert made(known) == text, "make it again: lab/figures/figures.py --paper pim-tide --plot-only"
     slower = {
         command: {**result, "throughput": result.get("throughput", 0) / 100}
-        if "--of" in command
+        if " --of " in command
         else result
         for command, result in known.items()
     }
