@@ -12,9 +12,8 @@ from typing import Any
 
 from matplotlib import pyplot
 
-from tide_runs import COLOURS, FITTED, MIXES, PROFILES, Change, Mix, Runs, marked
+from tide_runs import COLOURS, FITTED, LARGEST, MIXES, PROFILES, Change, Mix, Runs, marked
 
-LARGEST = 2048  # modules, of the numbers that the paper gives
 BUSY_CYCLES, BYTE_CYCLES, MHZ = 33, 0.5, 350  # of upmem-sdk
 WHOLE_SHARE = 15  # percent: of the run of all modules, STD
 # Of the host's description: what a TPC-C transaction waits for, estimates.
@@ -24,13 +23,13 @@ ALL: dict[str, Mix] = {**MIXES, **PROFILES}
 
 def gain(runs: Runs, mix: Mix, share: int = 0) -> float:
     """Of the largest machine over the CPU."""
-    modules, cpu = runs.modules(mix, share, LARGEST), runs.cpu(mix, share, LARGEST)
+    modules, cpu = runs.modules(mix, share), runs.cpu(mix, share, LARGEST)
     return float(modules["throughput"] / cpu["throughput"])
 
 
 def by_trees(runs: Runs, mix: Mix, more: str = "") -> dict[str, Any]:
     """Of modules that find rows by trees."""
-    return runs.modules(mix, 0, LARGEST, f"{more} --trees", ran=runs.points.few)
+    return runs.modules(mix, 0, f"{more} --trees", ran=runs.points.few)
 
 
 def gain_by_trees(runs: Runs, mix: Mix) -> float:
@@ -39,12 +38,18 @@ def gain_by_trees(runs: Runs, mix: Mix) -> float:
 
 
 def changed_gain(runs: Runs, mix: Mix, of_modules: Change = None, of_cpu: Change = None) -> float:
-    modules = runs.modules(mix, 0, LARGEST, "", of_modules, runs.points.some)
+    modules = runs.modules(mix, 0, "", of_modules, runs.points.some)
     return float(modules["throughput"] / runs.cpu(mix, 0, LARGEST, "", of_cpu)["throughput"])
 
 
+def of_size(result: dict[str, Any], size: int = LARGEST) -> dict[str, Any]:
+    """The times of a machine of so many modules."""
+    (found,) = (each for each in result["machines"] if each["of"] == size)
+    return dict(found)
+
+
 def speed(runs: Runs, mix: Mix, share: int, size: int) -> float:
-    return float(runs.modules(mix, share, size)["throughput"])
+    return float(of_size(runs.modules(mix, share), size)["throughput"])
 
 
 def least(values: Iterable[float]) -> float:
@@ -238,11 +243,11 @@ def throughput_table(runs: Runs) -> str:
 
 def profile_row(name: str, r: dict[str, Any]) -> list[str]:
     """Where the cycles of the modules go, and the time of a batch."""
-    ran = r["modules"] * r["batches"]
-    cycles = r["mean_us"] * MHZ * ran
+    cycles = r["mean_us"] * MHZ * r["modules"] * r["batches"]
     engine = BUSY_CYCLES * r["transfers"] + BYTE_CYCLES * r["transferred_bytes"]
-    done = r["transactions"] / r["of"] * r["modules"]
-    copies = (r["copies_us"] + r["handing_us"]) / r["batch_us"]
+    done = r["transactions"] / LARGEST * r["modules"]
+    machine = of_size(r)
+    copies = (machine["copies_us"] + machine["handing_us"]) / machine["batch_us"]
     return [
         name,
         f"{1 / (1 - r['abort_rate']):.1f}",
@@ -250,7 +255,7 @@ def profile_row(name: str, r: dict[str, Any]) -> list[str]:
         f"{r['transfers'] / done:.0f}",
         f"{r['instructions'] / cycles:.0%}",
         f"{engine / cycles:.0%}",
-        f"{r['slowest_us'] / r['mean_us']:.2f}",
+        f"{machine['slowest_us'] / r['mean_us']:.2f}",
         f"{copies:.1%}",
     ]
 
@@ -266,7 +271,7 @@ def profile_table(runs: Runs) -> str:
         "slowest module over the mean",
         "of a batch: copies",
     )
-    rows = [profile_row(name, runs.modules(mix, 0, LARGEST)) for name, mix in ALL.items()]
+    rows = [profile_row(name, runs.modules(mix, 0)) for name, mix in ALL.items()]
     trees = [profile_row(f"{name}, trees", by_trees(runs, mix)) for name, mix in PROFILES.items()]
     return table(head, rows + trees)
 
@@ -285,7 +290,7 @@ def tree_row(name: str, modules: dict[str, Any], cpu: dict[str, Any], gained: fl
 def tree_table(runs: Runs) -> str:
     rows = []
     for name, mix in PROFILES.items():
-        modules, cpu = runs.modules(mix, 0, LARGEST), runs.cpu(mix, 0, LARGEST)
+        modules, cpu = runs.modules(mix, 0), runs.cpu(mix, 0, LARGEST)
         rows.append(tree_row(f"{name}, arrays", modules, cpu, gain(runs, mix)))
         trees, cpu = by_trees(runs, mix), runs.cpu(mix, 0, LARGEST, " --trees")
         rows.append(tree_row(f"{name}, trees", trees, cpu, gain_by_trees(runs, mix)))
@@ -325,15 +330,14 @@ class Whole:
     def of(runs: Runs) -> Whole:
         firsts = range(0, LARGEST, runs.points.rank)
         mix = MIXES["STD"]
-        return Whole(
-            [runs.modules(mix, WHOLE_SHARE, LARGEST, f" --first {first}") for first in firsts]
-        )
+        return Whole([runs.modules(mix, WHOLE_SHARE, f" --first {first}") for first in firsts])
 
     def batch_us(self) -> float:
-        one = self.ranks[0]
-        return float(
-            max(r["slowest_seen_us"] for r in self.ranks) + one["copies_us"] + one["handing_us"]
-        )
+        one = of_size(self.ranks[0])
+        return self.slowest_us() + float(one["copies_us"] + one["handing_us"])
+
+    def slowest_us(self) -> float:
+        return float(max(r["slowest_seen_us"] for r in self.ranks))
 
     def throughput(self) -> float:
         return float(self.ranks[0]["transactions"] * 1e6 / self.batch_us())
@@ -351,7 +355,7 @@ def whole_text(runs: Runs) -> str:
     if not runs.points.whole:
         return ""
     whole = Whole.of(runs)
-    one = runs.modules(MIXES["STD"], WHOLE_SHARE, LARGEST)
+    one = runs.modules(MIXES["STD"], WHOLE_SHARE)
     ratio = one["throughput"] / whole.throughput()
     money = sum(r["paid"] for r in whole.ranks)
     return f"""
@@ -362,8 +366,7 @@ All 2,048 modules, STD with {WHOLE_SHARE} % remote payments, one batch of
     ["", "sampled", "all"],
     [
         ["slowest module: ms",
-         f"{one['slowest_us'] / 1000:.1f}",
-         f"{(max(r['slowest_seen_us'] for r in whole.ranks)) / 1000:.1f}"],
+         f"{of_size(one)['slowest_us'] / 1000:.1f}", f"{whole.slowest_us() / 1000:.1f}"],
         ["mean module: ms", f"{one['mean_us'] / 1000:.1f}", f"{whole.mean_us() / 1000:.1f}"],
         ["million transactions a second",
          f"{one['throughput'] / 1e6:.1f}", f"{whole.throughput() / 1e6:.1f}"],
@@ -377,8 +380,10 @@ warehouses received ({money:,}).
 
 def of_mean_module(runs: Runs, mix: Mix) -> float:
     """The gain, if a batch ended with the mean module."""
-    r = runs.modules(mix, 0, LARGEST)
-    return gain(runs, mix) * float(r["batch_us"] / (r["batch_us"] - r["slowest_us"] + r["mean_us"]))
+    r = runs.modules(mix, 0)
+    machine = of_size(r)
+    of_mean = machine["batch_us"] - machine["slowest_us"] + r["mean_us"]
+    return gain(runs, mix) * float(machine["batch_us"] / of_mean)
 
 
 def one_tasklet(runs: Runs) -> float:
@@ -394,8 +399,8 @@ def page(runs: Runs) -> str:
 ![Figure 3](pim-tide-figure-3.png)
 
 STD is 44 % Payment, 43 % NewOrder and 13 % OrderStatus; CUST is 25, 25 and 50 %. A module has a
-warehouse. Numbers of modules are *sampled*: the {runs.points.rank} modules of one rank run, with
-the transactions that they have in a machine of so many. The slowest module of all decides when a
+warehouse. Numbers of modules are *sampled*: the {runs.points.rank} modules of one rank run a batch,
+with the transactions that they have in a machine of 2,048. The slowest module of all decides when a
 batch ends. Its time is what the largest of so many draws from the times of those that ran is on
 average. The host copies to all ranks at once, and ranks on one channel wait for each other. It
 makes a batch while another one runs, as in the paper, at no time.

@@ -25,7 +25,8 @@ TPCC_RECORDS = 32
 Mix = tuple[int, int]  # percent of Payment, and of NewOrder
 PROFILES: dict[str, Mix] = {"Payment": (100, 0), "NewOrder": (0, 100), "OrderStatus": (0, 0)}
 MIXES: dict[str, Mix] = {"STD": (44, 43), "CUST": (25, 25)}
-RANK = 64  # modules
+LARGEST = 2048  # modules
+RANK = 64
 MENDED, PRINTED = "pim-tide", "pim-tide-paper"
 LOCAL = "local"
 # A value of a machine's description that is changed, or none.
@@ -125,20 +126,14 @@ class Runs:
     # -------------------------------------------------------- a machine of many modules
 
     def modules(
-        self,
-        mix: Mix,
-        share: int,
-        size: int,
-        extra: str = "",
-        change: Change = None,
-        ran: int = 0,
+        self, mix: Mix, share: int, extra: str = "", change: Change = None, ran: int = 0
     ) -> dict[str, Any]:
-        """A batch on a rank of a machine of `size` modules, for all of them. `ran`: modules of the
-        rank, if fewer than all."""
+        """A batch on a rank of the largest machine, for all of its modules, and for machines of
+        half as many and so on. `ran`: modules of the rank, if fewer than all."""
         records = "" if self.points.records == 128 else f" --records {self.points.records}"
         return self.measured(
             f"{PROGRAM} --machine {MACHINE} --workload tpcc --modules {ran or self.points.rank} "
-            f"--of {size} --batches 1{records} --payment {mix[0]} --new-order {mix[1]} "
+            f"--of {LARGEST} --batches 1{records} --payment {mix[0]} --new-order {mix[1]} "
             f"--remote {share}{extra}",
             change,
         )

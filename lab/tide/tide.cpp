@@ -98,34 +98,43 @@ Json result_of(const Settings &s, const tide::Tide &system, const near_counters 
 	return r;
 }
 
-/* A rank of a larger machine, for the time of all its modules. */
+Json json_of(unsigned modules, const tide::Whole::Times &t)
+{
+	Json r;
+	r["of"] = modules;
+	r["throughput"] = t.throughput();
+	r["batch_us"] = t.batch();
+	r["slowest_us"] = t.slowest;
+	r["copies_us"] = t.copies;
+	r["handing_us"] = t.handing;
+	return r;
+}
+
+/* A rank of a larger machine, for the time of all its modules; and of machines of half as many, and
+ * so on. */
 int run_rank_of_machine(const Settings &s)
 {
 	tide::Whole whole(s.workload, options_of(s), s.of, s.first, s.seed);
 	for (unsigned k = 0; k < s.batches; k++)
 		whole.run_batch();
 	const tide::Tide &rank = whole.rank();
-	const tide::Whole::Times t = whole.times();
+	const tide::Whole::Times t = whole.times(s.of);
 	const near_counters n = rank.counters();
 	tide::Workload::Money money;
 	const std::string wrong = s.workload.wrong(rank, &money);
 	Json r;
 	add_counts(r, s, rank.counts(), n);
-	r["of"] = s.of;
 	r["first"] = s.first;
-	r["transactions"] = t.transactions;
-	r["batches"] = t.batches;
-	r["throughput"] = static_cast<double>(t.transactions) * 1e6 /
-	                  (static_cast<double>(t.batches) * t.batch());
-	r["batch_us"] = t.batch();
-	r["slowest_us"] = t.slowest;
-	r["slowest_seen_us"] = t.slowest_seen;
+	r["transactions"] = whole.transactions();
+	r["batches"] = s.batches;
+	r["throughput"] = t.throughput();
 	r["mean_us"] = t.mean;
-	r["copies_us"] = t.copies;
-	r["handing_us"] = t.handing;
+	r["slowest_seen_us"] = t.slowest_seen;
 	r["transferred_bytes"] = n.transferred_bytes;
 	r["paid"] = money.paid;
 	r["received"] = money.received;
+	for (unsigned modules = s.of; modules >= s.modules; modules /= 2)
+		r["machines"].push_back(json_of(modules, whole.times(modules)));
 	r["verified"] = wrong.empty();
 	bench::report_near(s, r, s.workload.name, "transactions");
 	if (!wrong.empty())

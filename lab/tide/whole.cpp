@@ -87,11 +87,12 @@ void Whole::run_batch()
 	cycles_.insert(cycles_.end(), cycles.begin(), cycles.end());
 }
 
-Whole::Times Whole::times() const
+Whole::Times Whole::times(unsigned modules) const
 {
 	constexpr double PS = 1e6; /* of a microsecond */
 	Times t;
-	t.batches = batches_, t.transactions = transactions_;
+	t.transactions = static_cast<double>(transactions_) / static_cast<double>(batches_) *
+	                 modules / modules_;
 	if (!rank_.shape().channels)
 		return t; /* threads: they have no times */
 	std::vector<double> us;
@@ -100,7 +101,7 @@ Whole::Times Whole::times() const
 	for (double each : us)
 		t.mean += each / static_cast<double>(us.size());
 	t.slowest_seen = *std::max_element(us.begin(), us.end());
-	t.slowest = largest_of(us, modules_);
+	t.slowest = largest_of(us, modules);
 	const near_counters n = rank_.counters();
 	const auto batches = static_cast<double>(batches_);
 	const auto each = [&](uint64_t now, uint64_t then) {
@@ -112,7 +113,7 @@ Whole::Times Whole::times() const
 	        static_cast<double>(c.written_bytes + c.read_bytes + c.control_bytes);
 	const auto bytes = static_cast<double>(
 	        n.pushed_bytes + n.pulled_bytes - loaded_.pushed_bytes - loaded_.pulled_bytes);
-	const unsigned ranks = modules_ / options_.modules, channels = rank_.shape().channels,
+	const unsigned ranks = modules / options_.modules, channels = rank_.shape().channels,
 	               of_channel = (ranks + channels - 1) / channels;
 	const double alone = each(n.push_ps + n.pull_ps, loaded_.push_ps + loaded_.pull_ps);
 	t.copies = std::max(alone, bytes * ps_of_byte * of_channel / PS / batches);

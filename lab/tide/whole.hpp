@@ -34,7 +34,7 @@ public:
 		return rank_;
 	}
 	struct Times {
-		uint64_t batches = 0, transactions = 0; /* of the whole machine */
+		double transactions = 0; /* of a batch */
 		/* Of a batch, in microseconds: the modules of the rank, the slowest of them, and
 		 * the slowest of as many as the machine has, drawn again and again from all modules
 		 * and batches of this run */
@@ -44,8 +44,18 @@ public:
 		{
 			return slowest + copies + handing;
 		}
+		double throughput() const
+		{
+			return transactions * 1e6 / batch();
+		}
 	};
-	Times times() const;
+	/* Of a machine of so many modules, which have the same transactions each; no times without
+	 * an emulated machine. */
+	Times times(unsigned modules) const;
+	uint64_t transactions() const /* of the whole machine */
+	{
+		return transactions_;
+	}
 
 private:
 	Options machine() const;

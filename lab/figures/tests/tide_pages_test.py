@@ -13,7 +13,7 @@ from pathlib import Path
 
 figures, directory = map(Path, sys.argv[1:])
 MIXES = {"STD": (44, 43), "CUST": (25, 25)}
-SHARES, SIZES = (0, 15, 45, 75), (512, 1024, 2048)
+SHARES = (0, 15, 45, 75)
 
 known = {}
 for line in (directory / "pim-tide.jsonl").read_text().splitlines():
@@ -23,25 +23,22 @@ for line in (directory / "pim-tide.jsonl").read_text().splitlines():
 assert all(result["verified"] for result in known.values())
 
 
-def modules(mix, share=0, size=2048, extra="", ran=64):
+def modules(mix, share=0, extra="", ran=64):
     return known[
-        f"lab/tide/tide --machine upmem-sdk --workload tpcc --modules {ran} --of {size} --batches 1"
+        f"lab/tide/tide --machine upmem-sdk --workload tpcc --modules {ran} --of 2048 --batches 1"
         f" --payment {mix[0]} --new-order {mix[1]} --remote {share}{extra}"
     ]
 
 
-def cpu(mix, share=0, size=2048, extra=""):
+def cpu(mix, share=0, extra=""):
     return known[
-        f"lab/tide/tide-cpu --machine xeon-5320 --warehouses {size} --payment {mix[0]}"
+        f"lab/tide/tide-cpu --machine xeon-5320 --warehouses 2048 --payment {mix[0]}"
         f" --new-order {mix[1]} --remote {share}{extra}"
     ]
 
 
 def gain(mix, share=0, extra="", ran=64):
-    return (
-        modules(mix, share, 2048, extra, ran)["throughput"]
-        / cpu(mix, share, 2048, extra)["throughput"]
-    )
+    return modules(mix, share, extra, ran)["throughput"] / cpu(mix, share, extra)["throughput"]
 
 
 def figure_3():
@@ -51,13 +48,14 @@ def figure_3():
         assert cust > std, share
     for mix in MIXES.values():
         for share in SHARES:
-            few, more, most = (modules(mix, share, n)["throughput"] for n in SIZES)
-            assert few * 1.7 < more and more * 1.7 < most, (mix, share)
+            machines = {m["of"]: m["throughput"] for m in modules(mix, share)["machines"]}
+            assert machines[512] * 1.7 < machines[1024], (mix, share)
+            assert machines[1024] * 1.7 < machines[2048], (mix, share)
 
 
 def all_modules():
     """Each rank has had its part of one batch."""
-    ranks = [modules(MIXES["STD"], 15, 2048, f" --first {k}") for k in range(0, 2048, 64)]
+    ranks = [modules(MIXES["STD"], 15, f" --first {k}") for k in range(0, 2048, 64)]
     assert len({r["transactions"] for r in ranks}) == 1
     assert sum(r["paid"] for r in ranks) == sum(r["received"] for r in ranks) > 0
 
@@ -68,8 +66,8 @@ def figure_4():
     assert gain(payment) > 2.5 > gain(payment, 0, " --trees", 4)
     assert gain(order_status) < 7 < gain(order_status, 0, " --trees", 4)
     # Of NewOrder they make conflicts.
-    one = modules(new_order, 0, 2048, " --tasklets 1 --trees", 4)
-    eleven = modules(new_order, 0, 2048, " --trees", 4)
+    one = modules(new_order, 0, " --tasklets 1 --trees", 4)
+    eleven = modules(new_order, 0, " --trees", 4)
     assert one["throughput"] > eleven["throughput"] and one["abort_rate"] == 0
     assert eleven["abort_rate"] > 0.99
 
@@ -89,13 +87,13 @@ def page():
     text = (directory / "pim-tide.md").read_text()
     assert made(known) == text, "make it again: lab/figures/figures.py --paper pim-tide --plot-only"
     slower = {
-        command: {**result, "throughput": result.get("throughput", 0) / 100}
+        command: {**result, "throughput": result["throughput"] / 100}
         if " --of " in command
         else result
         for command, result in known.items()
     }
     assert made(slower) != text
-    used = next(command for command in known if "--of 1024" in command)
+    used = next(command for command in known if "--remote 45" in command)
     try:
         made({command: result for command, result in known.items() if command != used})
     except results.Refused as refused:

@@ -148,10 +148,11 @@ TEST(TideWhole, RanksMakeTheMachine)
 		tide::Workload::Money money;
 		EXPECT_EQ(w.wrong(whole.rank(), &money), "");
 		all.paid += money.paid, all.received += money.received;
-		const tide::Whole::Times t = whole.times();
-		EXPECT_EQ(t.batches, 2u);
-		EXPECT_TRUE(transactions == 0 || t.transactions == transactions);
-		transactions = t.transactions;
+		const tide::Whole::Times t = whole.times(OF);
+		EXPECT_TRUE(transactions == 0 || whole.transactions() == transactions);
+		transactions = whole.transactions();
+		EXPECT_DOUBLE_EQ(t.transactions * 2, static_cast<double>(transactions));
+		EXPECT_DOUBLE_EQ(whole.times(2).transactions * 3, t.transactions);
 		parts += whole.rank().counts().commits[0] + whole.rank().counts().commits[1];
 		if (emulated) {
 			EXPECT_GT(t.mean, 0);
