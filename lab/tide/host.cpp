@@ -12,7 +12,8 @@ namespace tide
 {
 
 Tide::Tide(const Options &options)
-    : options_(options), near_(options.machine, options.modules, options.host_threads, &tide_kernel,
+    : options_(options), near_(options.machine, options.modules, options.host_threads,
+                                 options.many_locks ? &tide_many_locks_kernel : &tide_kernel,
                                  options.most_instructions),
       queues_(options.modules), prior_(options.modules), room_(options),
       matrix_(size_t(options.modules) * TIDE_TASKLETS)

@@ -17,7 +17,7 @@ struct Settings : bench::NearSettings {
 	std::string tm = "pim-tide";
 	tide::Workload workload;
 	unsigned modules = 1, batches = 2, records = TIDE_RECORDS, schedules = 100;
-	bool trees = false;
+	bool trees = false, many_locks = false;
 	unsigned of = 0, first = 0; /* modules of the whole machine; 0: that is all */
 };
 
@@ -30,6 +30,7 @@ tide::Options options_of(const Settings &s)
 	o.records = s.records;
 	o.host_threads = s.host_threads;
 	o.trees = s.trees;
+	o.many_locks = s.many_locks;
 	if (s.tm == "pim-tide-paper") {
 		o.numbering = tide::Numbering::PRINTED;
 		o.printed_commit = true;
@@ -207,6 +208,8 @@ void add_options(tools::CommandLine &line, Settings &s)
 	        .range(0, 100);
 	line.flag(
 	        "--deterministic", w.deterministic, "local transactions keep to the order as well");
+	line.flag("--many-locks", s.many_locks,
+	        "65,536 locks; the machine needs a scratchpad of 512 KiB");
 	line.flag("--trees", s.trees, "tpcc finds rows by trees");
 	line.option("--schedules", s.schedules, "schedules to search").range(1, 1000000);
 }

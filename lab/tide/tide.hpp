@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-extern "C" const struct near_kernel tide_kernel;
+extern "C" const struct near_kernel tide_kernel, tide_many_locks_kernel;
 
 namespace tide
 {
@@ -58,7 +58,9 @@ struct Options {
 	unsigned modules = 1, tasklets = TIDE_TASKLETS, records = TIDE_RECORDS, host_threads = 1;
 	Numbering numbering = Numbering::DENSE;
 	bool printed_commit = false;
-	bool trees = false;             /* TPC-C's rows are found by trees */
+	bool trees = false; /* TPC-C's rows are found by trees */
+	/* tide_many_locks.c; the machine needs a scratchpad of 512 KiB */
+	bool many_locks = false;
 	uint64_t most_instructions = 0; /* of near_options */
 };
 
