@@ -346,8 +346,8 @@ MISSING = """## Missing
   some module, for no part reaches a rank that local transactions have moved
   (`TideAsPublished.ARankThatNobodyReaches`).
 - **Figure 5** (energy): not reproduced. It is the speed-up times two constants of power.
-- Throughput with the command log, and the time of recovery, which the paper does not have: not
-  measured.
+- Throughput with the command log, which the paper does not have: not measured. The host of these
+  runs has no time of its own for its programs, and so none for the log.
 """
 
 
@@ -388,6 +388,7 @@ other is three times 67 us, OLTPim's time to hand a module's memory over.
 
 {fact_table("7", runs)}
 
+{tide_machine.recovery_text(runs)}
 ## Sensitivity
 
 `busy_cycles` of the modules' memory is the only value that was fitted, to random accesses of PrIM.

@@ -27,6 +27,8 @@ PROFILES: dict[str, Mix] = {"Payment": (100, 0), "NewOrder": (0, 100), "OrderSta
 MIXES: dict[str, Mix] = {"STD": (44, 43), "CUST": (25, 25)}
 LARGEST = 2048  # modules
 RANK = 64
+RECORDS_OF_BATCH = 128  # of a tasklet
+MANY_LOCKS = 65536  # of tide --many-locks
 MENDED, PRINTED = "pim-tide", "pim-tide-paper"
 LOCAL = "local"
 # A value of a machine's description that is changed, or none.
@@ -48,7 +50,7 @@ class Points:
     rank: int = RANK
     some: int = 16  # modules, where many runs are compared
     few: int = 4  # modules, where one takes long
-    records: int = 128
+    records: int = RECORDS_OF_BATCH
     whole: bool = True  # all ranks once
     seconds: str = ""  # of the CPU
 
@@ -126,14 +128,22 @@ class Runs:
     # -------------------------------------------------------- a machine of many modules
 
     def modules(
-        self, mix: Mix, share: int, extra: str = "", change: Change = None, ran: int = 0
+        self,
+        mix: Mix,
+        share: int,
+        extra: str = "",
+        change: Change = None,
+        ran: int = 0,
+        records: int = 0,
     ) -> dict[str, Any]:
         """A batch on a rank of the largest machine, for all of its modules, and for machines of
-        half as many and so on. `ran`: modules of the rank, if fewer than all."""
-        records = "" if self.points.records == 128 else f" --records {self.points.records}"
+        half as many and so on. `ran`: modules of the rank, if fewer than all; `records`: of a
+        tasklet's batch, likewise."""
+        records = records or self.points.records
+        batch = "" if records == RECORDS_OF_BATCH else f" --records {records}"
         return self.measured(
             f"{PROGRAM} --machine {MACHINE} --workload tpcc --modules {ran or self.points.rank} "
-            f"--of {LARGEST} --batches 1{records} --payment {mix[0]} --new-order {mix[1]} "
+            f"--of {LARGEST} --batches 1{batch} --payment {mix[0]} --new-order {mix[1]} "
             f"--remote {share}{extra}",
             change,
         )

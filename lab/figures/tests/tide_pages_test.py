@@ -23,10 +23,10 @@ for line in (directory / "pim-tide.jsonl").read_text().splitlines():
 assert all(result["verified"] for result in known.values())
 
 
-def modules(mix, share=0, extra="", ran=64):
+def modules(mix, share=0, extra="", ran=64, batch=""):
     return known[
         f"lab/tide/tide --machine upmem-sdk --workload tpcc --modules {ran} --of 2048 --batches 1"
-        f" --payment {mix[0]} --new-order {mix[1]} --remote {share}{extra}"
+        f"{batch} --payment {mix[0]} --new-order {mix[1]} --remote {share}{extra}"
     ]
 
 
@@ -55,7 +55,10 @@ def figure_3():
 
 def all_modules():
     """Each rank has had its part of one batch."""
-    ranks = [modules(MIXES["STD"], 15, f" --first {k}") for k in range(0, 2048, 64)]
+    ranks = [
+        modules(MIXES["STD"], 15, f" --first {k}", batch=" --records 32")
+        for k in range(0, 2048, 64)
+    ]
     assert len({r["transactions"] for r in ranks}) == 1
     assert sum(r["paid"] for r in ranks) == sum(r["received"] for r in ranks) > 0
 
