@@ -1,5 +1,6 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
+# The system's python3, as figures.py.
 """The page on PIM-TIDE is the one of its journal, and what it says in words is in the journal.
 Nothing is measured.
 
@@ -79,6 +80,7 @@ def page():
     """The stored page is the one that the stored journal gives, and another journal gives another
     one."""
     sys.path.insert(0, str(figures))
+    import plan  # noqa: F401  # first, as figures.py
     import results
     import tide
     from tide_runs import Points, Runs
