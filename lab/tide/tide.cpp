@@ -189,8 +189,8 @@ void add_options(tools::CommandLine &line, Settings &s)
 	        .one_of({"bank", "tpcc", "schedules"});
 	line.option("--modules", s.modules, "modules of the rank").range(1, 64);
 	line.option("--of", s.of,
-	            "of TPC-C: the rank is one of a machine of so many modules; the result is the "
-	            "whole machine's")
+	            "of TPC-C: modules of a machine whose ranks are as this one; the result is the "
+	            "machine's")
 	        .range(1, 4096);
 	line.option("--first", s.first, "with --of: the number of the rank's first module")
 	        .range(0, 4095);

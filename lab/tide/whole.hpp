@@ -3,7 +3,7 @@
  * whole.hpp - a machine of many ranks, of which one is run.
  *
  * Transactions are drawn for all modules, and batches are cut as if all ran: the rank gets its
- * parts, those of transactions that it shares with other ranks, too.  No module waits for another
+ * parts, also of transactions that it shares with other ranks.  No module waits for another
  * during a batch, so it does what it does in the whole machine.  The time of the whole machine's
  * batch is that of its slowest module, and of the host's copies.
  *
@@ -49,7 +49,7 @@ public:
 			return transactions * 1e6 / batch();
 		}
 	};
-	/* Of a machine of so many modules, which have the same transactions each; no times without
+	/* Of a machine of `modules` such modules, with as many transactions each; no times without
 	 * an emulated machine. */
 	Times times(unsigned modules) const;
 	uint64_t transactions() const /* of the whole machine */
@@ -70,8 +70,8 @@ private:
 	Room room_; /* of the whole machine's batch */
 	std::optional<Transaction> next_;
 	uint64_t drawn_ = 0, batches_ = 0, transactions_ = 0;
-	std::vector<uint64_t> cycles_; /* of each module in each batch */
-	near_counters loaded_ = {};    /* before the first batch */
+	std::vector<uint64_t> cycles_;          /* of each module in each batch */
+	near_counters loaded_ = {}, done_ = {}; /* before the first batch; after the last one */
 };
 
 /* What the largest of n of these is on average, each drawn from all of them. */

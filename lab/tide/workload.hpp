@@ -26,7 +26,7 @@ enum : uint32_t {
 	FIRST_LINES = 10,
 };
 
-/* The nodes of a tree of so many rows, from node 1 on (struct tpcc_node): each node's key. */
+/* The keys of the nodes of a tree of these rows (struct tpcc_node), from node 1 on. */
 std::vector<uint32_t> tree_keys(uint32_t rows);
 
 struct Workload {

@@ -90,7 +90,7 @@ private:
 		ORDERS = DISTRICTS * DISTRICT_ORDERS,
 	};
 
-	/* A table with so many rows for each warehouse. */
+	/* A table with these rows for each warehouse */
 	template <class Row>
 	Row *next(uint64_t rows)
 	{
@@ -98,7 +98,7 @@ private:
 		bytes_ += rows * count_ * sizeof(Row);
 		return table;
 	}
-	/* A tree of each warehouse, of so many rows */
+	/* A tree for each warehouse */
 	class Tree
 	{
 	public:

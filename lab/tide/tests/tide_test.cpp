@@ -145,8 +145,10 @@ TEST(TideWhole, RanksMakeTheMachine)
 		tide::Whole whole(w, o, OF, first, 1);
 		whole.run_batch();
 		whole.run_batch();
+		const double batch_us = whole.times(OF).batch();
 		tide::Workload::Money money;
 		EXPECT_EQ(w.wrong(whole.rank(), &money), "");
+		EXPECT_EQ(whole.times(OF).batch(), batch_us); /* it has looked at all data since */
 		all.paid += money.paid, all.received += money.received;
 		const tide::Whole::Times t = whole.times(OF);
 		EXPECT_TRUE(transactions == 0 || whole.transactions() == transactions);
@@ -164,6 +166,21 @@ TEST(TideWhole, RanksMakeTheMachine)
 	EXPECT_EQ(all.paid, all.received);
 	EXPECT_GT(all.paid, 0u);
 	EXPECT_GT(parts, transactions); /* some have two */
+}
+
+/* With constant waits after failures, the aborts of this module's local transactions repeated for
+ * ever. */
+TEST(TideWhole, LocalTransactionsDoNotKeepStep)
+{
+	if (!emulated)
+		GTEST_SKIP() << "no emulated machine, or no compiler for it";
+	Options o = on("upmem-sdk", 1);
+	o.most_instructions = 200000000; /* ten times what it takes */
+	tide::Workload w;
+	w.name = "tpcc";
+	tide::Whole whole(w, o, 2048, 16, 1);
+	whole.run_batch();
+	EXPECT_EQ(whole.rank().counts().commits[0], uint64_t(TIDE_RECORDS) * TIDE_TASKLETS);
 }
 
 /* ----------------------------------------------------------------- the command log */
