@@ -111,7 +111,7 @@ FACTS = (
         1.3,
         1.7,
         lambda r, mode: r.gain(mode, r.points.accounts[-1]),
-        "99 of 100 local attempts fail here, and none of them has the right of way; of ordered "
+        "98 of 100 local attempts fail here, and none of them has the right of way; of ordered "
         "ones the first always has it",
     ),
     Fact(

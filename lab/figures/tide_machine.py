@@ -514,8 +514,8 @@ transactional memory. Nothing is inserted. ({runs.points.few} modules run.)
 
 A search costs the CPU lines that are in no cache, and a module words that are as near as all its
 others. So the tables decide more than anything else. With trees on both sides OrderStatus and
-Payment gain what they gain in the paper; NewOrder and the mixes do so if only the CPU has them. No
-single choice gives all three.
+Payment gain what they gain in the paper. NewOrder does so if only the CPU has them, and the mixes
+gain more than in the paper then. No single choice gives all three.
 
 NewOrder with trees reads 400 words. Each of the 10 other tasklets has taken up to 33 of 8,192
 locks, and a reader of 400 words meets one of them nearly always, although the words differ. One
@@ -542,16 +542,16 @@ OrderStatus fills the pipeline. Payment and NewOrder fill it as well, but with a
 and with waits: one tasklet, whose attempts all succeed, executes
 {instructions(one_tasklet(runs, "Payment"))} and {instructions(one_tasklet(runs, "NewOrder"))}
 instructions a transaction, and eleven {instructions(payment)} and {instructions(new_order)}.
-They meet in the rows of the warehouse and its districts. So do the paper's, with abort rates above
-90 % and 80 %.
+Their attempts meet in the rows of the warehouse and its districts. So do the paper's, with abort
+rates above 90 % and 80 %.
 
 **The slowest module.** If a batch ended with the mean module, STD would gain
 {of_mean_module(runs, std):.2g} instead of {gain(runs, std):.2g}.
 
 **Values of the machines.** Half and double of `busy_cycles` (its double cut to 61), the only value
 that was fitted, and of two estimates of the host's description: the latency of its memory, and of a
-line that another core has written. {runs.points.some} modules run; the slowest of them varies by a
-tenth with any change.
+line that another core has written. {runs.points.some} modules run, of which the slowest varies by
+a tenth with any change.
 
 {sensitivity_table(runs)}
 
