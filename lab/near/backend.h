@@ -27,6 +27,8 @@ struct near_backend {
 	/* NEAR_RUNNING, NEAR_DONE or NEAR_FAULTED.  Called after a launch until it has ended. */
 	enum near_state (*poll)(void *machine, unsigned rank, struct near_fault_report *fault);
 	void (*count)(void *machine, unsigned rank, struct near_counters *counters);
+	/* NULL where cycles are not counted */
+	void (*cycles)(void *machine, unsigned rank, uint64_t *cycles);
 	/* NULL if near_shape.channels is 0 */
 	void (*count_channel)(void *machine, unsigned channel, struct near_channel *counters);
 	void (*close)(void *machine); /* no rank runs */

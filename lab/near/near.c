@@ -8,6 +8,7 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct near_rank {
 	struct near *near;
@@ -167,6 +168,14 @@ void near_count(struct near_rank *rank, struct near_counters *counters)
 {
 	*counters = (struct near_counters){0};
 	rank->near->backend->count(rank->near->machine, rank->number, counters);
+}
+
+void near_cycles(struct near_rank *rank, uint64_t *cycles)
+{
+	const struct near *n = rank->near;
+	memset(cycles, 0, n->shape.elements * sizeof *cycles);
+	if (n->backend->cycles)
+		n->backend->cycles(n->machine, rank->number, cycles);
 }
 
 bool near_count_channel(struct near *near, unsigned channel, struct near_channel *counters)

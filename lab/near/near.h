@@ -173,6 +173,10 @@ int near_pull(struct near_rank *rank, enum near_space space, uint64_t offset, vo
 /* near_count - read the counters.  Of a rank that runs they are those of before the launch. */
 void near_count(struct near_rank *rank, struct near_counters *counters);
 
+/* near_cycles - the cycles that each element took in the last launch that has ended: one number for
+ * each, 0 without a launch, and on near_threads. */
+void near_cycles(struct near_rank *rank, uint64_t *cycles);
+
 /* near_count_channel - read the counters of a memory channel.  False, and all 0, if the machine has
  * no such channel. */
 bool near_count_channel(struct near *near, unsigned channel, struct near_channel *counters);

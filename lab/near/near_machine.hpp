@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace bench
 {
@@ -68,6 +69,20 @@ public:
 	{
 		near_counters c = {};
 		near_count(rank(), &c);
+		return c;
+	}
+	/* Of each element, in the last launch */
+	std::vector<uint64_t> cycles() const
+	{
+		std::vector<uint64_t> all(shape_.elements);
+		near_cycles(rank(), all.data());
+		return all;
+	}
+	/* Of the channel that the rank is on */
+	near_channel channel() const
+	{
+		near_channel c = {};
+		near_count_channel(near_.get(), 0, &c);
 		return c;
 	}
 	/* Begin to run the kernel. */

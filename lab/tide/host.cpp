@@ -12,9 +12,10 @@ namespace tide
 {
 
 Tide::Tide(const Options &options)
-    : options_(options), near_(options.machine, options.modules, options.host_threads, &tide_kernel,
+    : options_(options), near_(options.machine, options.modules, options.host_threads,
+                                 options.many_locks ? &tide_many_locks_kernel : &tide_kernel,
                                  options.most_instructions),
-      queues_(options.modules), prior_(options.modules), load_(options.modules),
+      queues_(options.modules), prior_(options.modules), room_(options),
       matrix_(size_t(options.modules) * TIDE_TASKLETS)
 {
 	if (near_.shape().coherent)
@@ -27,7 +28,7 @@ Tide::Tide(const Options &options)
 		                         std::to_string(near_.shape().elements));
 	std::vector<uint32_t> printed(size_t(options.modules) * 2);
 	for (size_t k = 0; k < printed.size(); k += 2)
-		printed[k] = options.printed_commit;
+		printed[k] = options.printed_commit, printed[k + 1] = options.trees;
 	near_.push(NEAR_SHARED, offsetof(tide_shared, printed), printed.data(), 8);
 }
 
@@ -77,17 +78,28 @@ static unsigned longest(unsigned records, unsigned tasklets)
 	return (records + tasklets - 1) / tasklets;
 }
 
-bool Tide::fits(const Transaction &t) const
+bool Room::fits(const Transaction &t) const
 {
 	for (const Part &p : t.parts) {
 		const Load &l = load_[p.module];
 		const unsigned more = t.distributed();
-		if (longest(l.distributed + more, options_.tasklets) +
-		                longest(l.local + 1 - more, options_.tasklets) >
-		        options_.records)
+		if (longest(l.distributed + more, tasklets_) +
+		                longest(l.local + 1 - more, tasklets_) >
+		        records_)
 			return false;
 	}
 	return true;
+}
+
+unsigned Room::add(const Transaction &t, const Part &p)
+{
+	Load &l = load_[p.module];
+	return t.distributed() ? l.distributed++ : l.local++;
+}
+
+void Room::clear()
+{
+	std::fill(load_.begin(), load_.end(), Load());
 }
 
 /* At the end of the records of its kind that the tasklet has. */
@@ -103,13 +115,12 @@ void Tide::place(size_t transaction, size_t part, unsigned tasklet, uint32_t ran
 /* INV-TD1, INV-TD5: transactions in their order, until one of them does not fit whole. */
 void Tide::choose()
 {
-	while (!waiting_.empty() && fits(transactions_[waiting_.front()])) {
+	while (!waiting_.empty() && room_.fits(transactions_[waiting_.front()])) {
 		const size_t number = waiting_.front();
 		waiting_.pop_front();
 		const Transaction &t = transactions_[number];
 		for (size_t k = 0; k < t.parts.size(); k++) {
-			Load &l = load_[t.parts[k].module];
-			const unsigned rank = t.distributed() ? l.distributed++ : l.local++;
+			const unsigned rank = room_.add(t, t.parts[k]);
 			place(number, k, rank % options_.tasklets, rank);
 		}
 	}
@@ -222,7 +233,7 @@ const std::vector<Outcome> &Tide::outcome(size_t transaction) const
 size_t Tide::run_batch()
 {
 	memset(matrix_.data(), 0, matrix_.size() * sizeof(tide_queue));
-	std::fill(load_.begin(), load_.end(), Load());
+	room_.clear();
 	places_.clear();
 	batch_.clear();
 	if (options_.numbering == Numbering::PRINTED)

@@ -4,7 +4,7 @@
  */
 #include "near/near_program.hpp"
 #include "schedules.hpp"
-#include "workload.hpp"
+#include "whole.hpp"
 
 #include <cstdio>
 
@@ -17,6 +17,8 @@ struct Settings : bench::NearSettings {
 	std::string tm = "pim-tide";
 	tide::Workload workload;
 	unsigned modules = 1, batches = 2, records = TIDE_RECORDS, schedules = 100;
+	bool trees = false, many_locks = false;
+	unsigned of = 0, first = 0; /* modules of the whole machine; 0: that is all */
 };
 
 tide::Options options_of(const Settings &s)
@@ -27,6 +29,8 @@ tide::Options options_of(const Settings &s)
 	o.tasklets = s.tasklets;
 	o.records = s.records;
 	o.host_threads = s.host_threads;
+	o.trees = s.trees;
+	o.many_locks = s.many_locks;
 	if (s.tm == "pim-tide-paper") {
 		o.numbering = tide::Numbering::PRINTED;
 		o.printed_commit = true;
@@ -59,6 +63,21 @@ near_counters since(const near_counters &before, near_counters n)
 	return n;
 }
 
+/* What was asked for, and what the modules that ran have counted. */
+void add_counts(Json &r, const Settings &s, const tide::Counts &c, const near_counters &n)
+{
+	r["workload"] = s.workload.name;
+	r["tm"] = s.tm;
+	r["machine"] = s.machine;
+	r["modules"] = s.modules;
+	r["tasklets"] = s.tasklets;
+	r["abort_rate"] = share(c.aborts[0] + c.aborts[1], c.commits[0] + c.commits[1]);
+	r["distributed_parts"] = c.commits[1];
+	r["instructions"] = n.instructions;
+	r["transfers"] = n.transfers;
+	r["program_instructions"] = n.program_instructions;
+}
+
 Json result_of(const Settings &s, const tide::Tide &system, const near_counters &n)
 {
 	const tide::Counts c = system.counts();
@@ -67,26 +86,61 @@ Json result_of(const Settings &s, const tide::Tide &system, const near_counters 
 		          : 0;
 	};
 	Json r;
-	r["workload"] = s.workload.name;
-	r["tm"] = s.tm;
-	r["machine"] = s.machine;
-	r["modules"] = s.modules;
-	r["tasklets"] = s.tasklets;
+	add_counts(r, s, c, n);
 	r["transactions"] = c.transactions;
 	r["batches"] = c.batches;
 	r["throughput"] = per_second(n.host_ps);
 	r["kernel_throughput"] = per_second(n.kernel_ps);
-	r["abort_rate"] = share(c.aborts[0] + c.aborts[1], c.commits[0] + c.commits[1]);
-	r["distributed_parts"] = c.commits[1];
-	r["instructions"] = n.instructions;
-	r["transfers"] = n.transfers;
 	r["host_us"] = static_cast<double>(n.host_ps) / 1e6;
 	r["kernel_us"] = static_cast<double>(n.kernel_ps) / 1e6;
 	r["push_us"] = static_cast<double>(n.push_ps) / 1e6;
 	r["pull_us"] = static_cast<double>(n.pull_ps) / 1e6;
 	r["switch_us"] = static_cast<double>(n.switch_ps) / 1e6;
-	r["program_instructions"] = n.program_instructions;
 	return r;
+}
+
+Json json_of(unsigned modules, const tide::Whole::Times &t)
+{
+	Json r;
+	r["of"] = modules;
+	r["throughput"] = t.throughput();
+	r["batch_us"] = t.batch();
+	r["slowest_us"] = t.slowest;
+	r["copies_us"] = t.copies;
+	r["handing_us"] = t.handing;
+	return r;
+}
+
+/* A rank of a larger machine, for the time of all its modules; and of machines of half as many, and
+ * so on. */
+int run_rank_of_machine(const Settings &s)
+{
+	tide::Whole whole(s.workload, options_of(s), s.of, s.first, s.seed);
+	for (unsigned k = 0; k < s.batches; k++)
+		whole.run_batch();
+	const tide::Tide &rank = whole.rank();
+	const tide::Whole::Times t = whole.times(s.of);
+	const near_counters n = rank.counters();
+	tide::Workload::Money money;
+	const std::string wrong = s.workload.wrong(rank, &money);
+	Json r;
+	add_counts(r, s, rank.counts(), n);
+	r["first"] = s.first;
+	r["transactions"] = whole.transactions();
+	r["batches"] = s.batches;
+	r["throughput"] = t.throughput();
+	r["mean_us"] = t.mean;
+	r["slowest_seen_us"] = t.slowest_seen;
+	r["transferred_bytes"] = n.transferred_bytes;
+	r["paid"] = money.paid;
+	r["received"] = money.received;
+	for (unsigned modules = s.of; modules >= s.modules; modules /= 2)
+		r["machines"].push_back(json_of(modules, whole.times(modules)));
+	r["verified"] = wrong.empty();
+	bench::report_near(s, r, s.workload.name, "transactions");
+	if (!wrong.empty())
+		fprintf(stderr, "tide: %s\n", wrong.c_str());
+	return wrong.empty() ? 0 : 1;
 }
 
 int run_workload(const Settings &s)
@@ -134,6 +188,12 @@ void add_options(tools::CommandLine &line, Settings &s)
 	            "bank, tpcc, or schedules: search for one that is not serialisable")
 	        .one_of({"bank", "tpcc", "schedules"});
 	line.option("--modules", s.modules, "modules of the rank").range(1, 64);
+	line.option("--of", s.of,
+	            "of TPC-C: modules of a machine whose ranks are as this one; the result is the "
+	            "machine's")
+	        .range(1, 4096);
+	line.option("--first", s.first, "with --of: the number of the rank's first module")
+	        .range(0, 4095);
 	line.option("--batches", s.batches, "batches of transactions").range(1, 10000);
 	line.option("--records", s.records, "transactions of a tasklet in a batch")
 	        .range(1, TIDE_RECORDS);
@@ -148,6 +208,9 @@ void add_options(tools::CommandLine &line, Settings &s)
 	        .range(0, 100);
 	line.flag(
 	        "--deterministic", w.deterministic, "local transactions keep to the order as well");
+	line.flag("--many-locks", s.many_locks,
+	        "65,536 locks; the machine needs a scratchpad of 512 KiB");
+	line.flag("--trees", s.trees, "tpcc finds rows by trees");
 	line.option("--schedules", s.schedules, "schedules to search").range(1, 1000000);
 }
 
@@ -163,6 +226,10 @@ int main(int argc, char **argv)
 	if (auto status = tools::parse_or_exit_status(line, "tide", argc, argv))
 		return *status;
 	return bench::near_exit_status("tide", s, [&] {
-		return s.workload.name == "schedules" ? run_schedules(s) : run_workload(s);
+		if (s.of && (s.workload.name != "tpcc" || s.tm != "pim-tide"))
+			throw tools::WrongUsage("--of: use it with --workload tpcc --tm pim-tide");
+		return s.workload.name == "schedules" ? run_schedules(s)
+		       : s.of                         ? run_rank_of_machine(s)
+		                                      : run_workload(s);
 	});
 }

@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-extern "C" const struct near_kernel tide_kernel;
+extern "C" const struct near_kernel tide_kernel, tide_many_locks_kernel;
 
 namespace tide
 {
@@ -58,7 +58,33 @@ struct Options {
 	unsigned modules = 1, tasklets = TIDE_TASKLETS, records = TIDE_RECORDS, host_threads = 1;
 	Numbering numbering = Numbering::DENSE;
 	bool printed_commit = false;
+	bool trees = false; /* TPC-C's rows are found by trees */
+	/* tide_many_locks.c; the machine needs a scratchpad of 512 KiB */
+	bool many_locks = false;
 	uint64_t most_instructions = 0; /* of near_options */
+};
+
+/* How full a batch is. */
+class Room
+{
+public:
+	explicit Room(const Options &o)
+	    : tasklets_(o.tasklets), records_(o.records), load_(o.modules)
+	{
+	}
+	/* Whole (INV-TD5). */
+	bool fits(const Transaction &t) const;
+	/* Returns the part's place among those of its kind that its module has. */
+	unsigned add(const Transaction &t, const Part &p);
+	void clear();
+
+private:
+	/* Parts that a module has been given. */
+	struct Load {
+		unsigned distributed = 0, local = 0;
+	};
+	const unsigned tasklets_, records_;
+	std::vector<Load> load_;
 };
 
 struct Counts {
@@ -104,9 +130,22 @@ public:
 	{
 		return near_.counters();
 	}
+	near_channel channel() const
+	{
+		return near_.channel();
+	}
+	/* Of each module, for the last batch */
+	std::vector<uint64_t> cycles() const
+	{
+		return near_.cycles();
+	}
 	const near_shape &shape() const
 	{
 		return near_.shape();
+	}
+	bool trees() const
+	{
+		return options_.trees;
 	}
 	unsigned modules() const
 	{
@@ -121,16 +160,11 @@ private:
 		size_t nth;
 		uint32_t rank;
 	};
-	/* Parts of a batch that a module has been given. */
-	struct Load {
-		unsigned distributed = 0, local = 0;
-	};
 
 	tide_queue &queue_of(unsigned module, unsigned tasklet)
 	{
 		return matrix_[size_t(module) * TIDE_TASKLETS + tasklet];
 	}
-	bool fits(const Transaction &t) const;
 	void choose();
 	void choose_as_printed();
 	void place(size_t transaction, size_t part, unsigned tasklet, uint32_t rank);
@@ -152,7 +186,7 @@ private:
 	/* Of a batch */
 	std::vector<size_t> batch_;
 	std::vector<Place> places_;
-	std::vector<Load> load_;
+	Room room_;
 	std::vector<tide_queue> matrix_;
 	Keep keep_;
 	uint64_t ended_ = 0, batches_ = 0;

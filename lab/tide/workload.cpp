@@ -4,29 +4,10 @@
  */
 #include "workload.hpp"
 
-#include <algorithm>
-#include <initializer_list>
-
 namespace tide
 {
 namespace
 {
-
-enum : uint32_t {
-	BALANCE = 1000,
-	STOCK = 50,
-	FIRST_ORDERS = TPCC_CUSTOMERS, /* each customer has one */
-	FIRST_LINES = 10,
-};
-
-tide_record record_of(tide_type type, std::initializer_list<uint32_t> parameters)
-{
-	tide_record r = {};
-	r.type = type;
-	std::copy(parameters.begin(), parameters.end(), r.parameter);
-	r.bytes = static_cast<uint16_t>(parameters.size() * 4);
-	return r;
-}
 
 /* A row of words, as often as asked for. */
 template <class Row>
@@ -54,6 +35,22 @@ void load_district(Tide &system, uint32_t district)
 	system.fill(TPCC_ORDER + (size_t(district) * TPCC_ORDERS + 1) * sizeof(tpcc_order), orders);
 }
 
+void load_tree(Tide &system, uint64_t at, uint32_t rows)
+{
+	const std::vector<uint32_t> keys = tree_keys(rows);
+	const auto node = [rows](size_t k) { return k <= rows ? static_cast<uint32_t>(k) : 0; };
+	enum : size_t { PART = 10000 }; /* the host has it for each module */
+	std::vector<uint32_t> words;
+	for (size_t k = 1; k <= rows; k++) {
+		words.insert(words.end(), {keys[k], keys[k], node(2 * k), node(2 * k + 1)});
+		if (k % PART && k < rows)
+			continue;
+		const size_t first = k + 1 - words.size() / 4;
+		system.fill(at + first * sizeof(tpcc_node), words);
+		words.clear();
+	}
+}
+
 uint64_t sum(const std::vector<uint32_t> &words, size_t from, size_t to, size_t step)
 {
 	uint64_t total = 0;
@@ -77,58 +74,11 @@ void Workload::load(Tide &system) const
 	for (size_t k = 0; k < TPCC_ITEMS; k += PART)
 		system.fill(TPCC_STOCK + k * sizeof(tpcc_stock),
 		        rows(PART, std::vector<uint32_t>{STOCK, 0, 0, 0}));
-}
-
-static Transaction draw_payment(tools::Random &random, unsigned module, unsigned other)
-{
-	const auto district = static_cast<uint32_t>(random.below(TPCC_DISTRICTS)),
-	           its = static_cast<uint32_t>(random.below(TPCC_DISTRICTS)),
-	           customer = static_cast<uint32_t>(random.below(TPCC_CUSTOMERS)),
-	           amount = 1 + static_cast<uint32_t>(random.below(5000));
-	const bool here = other == module;
-	Transaction t;
-	t.parts.push_back({module,
-	        record_of(TIDE_PAYMENT, {district, customer, amount, here, here ? district : 0})});
-	if (!here)
-		t.parts.push_back({other, record_of(TIDE_PAYMENT_REMOTE, {its, customer, amount})});
-	return t;
-}
-
-static Transaction draw_tpcc(
-        const Workload &w, tools::Random &random, unsigned modules, unsigned module)
-{
-	const uint64_t kind = random.below(100);
-	if (kind < w.payment) {
-		unsigned other = module;
-		if (modules > 1 && random.below(100) < w.remote)
-			while (other == module)
-				other = static_cast<unsigned>(random.below(modules));
-		return draw_payment(random, module, other);
-	}
-	const auto district = static_cast<uint32_t>(random.below(TPCC_DISTRICTS)),
-	           customer = static_cast<uint32_t>(random.below(TPCC_CUSTOMERS));
-	Transaction t;
-	if (kind >= w.payment + w.new_order) {
-		t.parts.push_back({module, record_of(TIDE_ORDER_STATUS, {district, customer})});
-		return t;
-	}
-	const auto seed = static_cast<uint32_t>(random.next() | 1),
-	           lines = 5 + static_cast<uint32_t>(random.below(11));
-	t.parts.push_back({module, record_of(TIDE_NEW_ORDER, {district, customer, seed, lines})});
-	return t;
-}
-
-Transaction Workload::draw(tools::Random &random, unsigned modules, unsigned module) const
-{
-	Transaction t;
-	if (bank())
-		t.parts.push_back(
-		        {module, record_of(TIDE_BANK,
-		                         {static_cast<uint32_t>(random.next() | 1), accounts})});
-	else
-		t = draw_tpcc(*this, random, modules, module);
-	t.ordered = deterministic;
-	return t;
+	if (!system.trees())
+		return;
+	load_tree(system, TPCC_CUSTOMER_TREE, TPCC_TREE_CUSTOMERS);
+	load_tree(system, TPCC_ORDER_TREE, TPCC_TREE_CUSTOMERS);
+	load_tree(system, TPCC_STOCK_TREE, TPCC_ITEMS);
 }
 
 static std::string wrong_bank(const Tide &system)
@@ -147,7 +97,7 @@ static std::string wrong_bank(const Tide &system)
 
 /* TPC-C's consistency conditions 1 and 12, as far as there are these fields, and the number of
  * orders. */
-static std::string wrong_tpcc(const Tide &system)
+static std::string wrong_tpcc(const Tide &system, Workload::Money &money)
 {
 	enum : size_t {
 		CUSTOMERS = size_t(TPCC_DISTRICTS) * TPCC_CUSTOMERS,
@@ -155,7 +105,6 @@ static std::string wrong_tpcc(const Tide &system)
 		WORDS = HEAD + CUSTOMERS * 4,
 	};
 	const std::vector<uint32_t> all = system.words(TPCC_WAREHOUSE, WORDS);
-	uint64_t paid = 0, received = 0;
 	for (unsigned k = 0; k < system.modules(); k++) {
 		const size_t at = k * WORDS;
 		const uint64_t districts = sum(all, at + 2, at + HEAD, 2);
@@ -163,22 +112,28 @@ static std::string wrong_tpcc(const Tide &system)
 			return "the warehouse of module " + std::to_string(k) + " has " +
 			       std::to_string(all[at]) + ", and its districts " +
 			       std::to_string(districts);
-		received += all[at];
-		paid += sum(all, at + HEAD + 1, at + WORDS, 4);
+		money.received += all[at];
+		money.paid += sum(all, at + HEAD + 1, at + WORDS, 4);
 		for (size_t c = at + HEAD; c < at + WORDS; c += 4)
 			if (all[c] + all[c + 1] != 0)
 				return "a customer's balance and payments differ in module " +
 				       std::to_string(k);
 	}
-	if (paid != received)
-		return "customers have paid " + std::to_string(paid) + ", and warehouses have " +
-		       std::to_string(received);
 	return "";
 }
 
-std::string Workload::wrong(const Tide &system) const
+std::string Workload::wrong(const Tide &system, Money *money) const
 {
-	return bank() ? wrong_bank(system) : wrong_tpcc(system);
+	if (bank())
+		return wrong_bank(system);
+	Money all;
+	const std::string what = wrong_tpcc(system, all);
+	if (money)
+		*money = all;
+	if (!what.empty() || money || all.paid == all.received)
+		return what;
+	return "customers have paid " + std::to_string(all.paid) + ", and warehouses have " +
+	       std::to_string(all.received);
 }
 
 } // namespace tide

@@ -18,6 +18,17 @@
 namespace tide
 {
 
+/* What is loaded. */
+enum : uint32_t {
+	BALANCE = 1000,
+	STOCK = 50,
+	FIRST_ORDERS = TPCC_CUSTOMERS, /* each customer has one */
+	FIRST_LINES = 10,
+};
+
+/* The keys of the nodes of a tree of these rows (struct tpcc_node), from node 1 on. */
+std::vector<uint32_t> tree_keys(uint32_t rows);
+
 struct Workload {
 	std::string name = "bank";             /* or tpcc */
 	unsigned accounts = 2;                 /* of a Bank transaction */
@@ -31,8 +42,12 @@ struct Workload {
 	}
 	void load(Tide &system) const;
 	Transaction draw(tools::Random &random, unsigned modules, unsigned module) const;
-	/* Empty if the data are those that the transactions leave; else what is wrong. */
-	std::string wrong(const Tide &system) const;
+	/* Empty if the data are those that the transactions leave; else what is wrong.  `money`:
+	 * the modules are a part of a machine, where both sums are equal. */
+	struct Money {
+		uint64_t paid = 0, received = 0;
+	};
+	std::string wrong(const Tide &system, Money *money = nullptr) const;
 };
 
 } // namespace tide

@@ -61,7 +61,9 @@ struct SpecpmtShared {
 	alignas(ARCH_PAD) std::atomic<uint64_t> clock;
 };
 
-struct specpmt_tx {
+/* `Shared` has the locks and the clock; a `Kept` is told of each store, and may be full. */
+template <class Shared, class Kept>
+struct TimeBasedTx {
 	struct Read {
 		std::atomic<uint64_t> *lock;
 		uint64_t seen;
@@ -70,8 +72,8 @@ struct specpmt_tx {
 		uint64_t *word, value;
 	};
 	Place place;
-	SpecpmtShared *shared;
-	Log *log;
+	Shared *shared;
+	Kept *log;
 	uint64_t held;     /* a lock of ours */
 	uint64_t snapshot; /* the data that we read was current at this time */
 	bool keeps_reads;  /* else the snapshot cannot be extended */
@@ -179,6 +181,9 @@ private:
 			restart.now(FUR_ABORT_CONFLICT);
 		snapshot = now;
 	}
+};
+
+struct specpmt_tx : TimeBasedTx<SpecpmtShared, Log> {
 };
 
 /* When a commit releases its locks. */

@@ -397,6 +397,55 @@ def transactions_in_modules(place):
         refused(run(*options, "--build", build, *args), says)
 
 
+def transactions_over_modules(place):
+    """The paper on PIM-TIDE: measured, gone on with, drawn again, damage refused."""
+    out = os.path.join(place, "pim-tide")
+    journal, page = (os.path.join(out, name) for name in ("pim-tide.jsonl", "pim-tide.md"))
+    pictures = [os.path.join(out, f"pim-tide-figure-{number}.png") for number in (3, 4, 6, 7)]
+    options = ["--paper", "pim-tide", "--quick", "--out", out]
+    done = run(*options, "--build", build)
+    if "gcc-riscv64-unknown-elf" in done.stderr:
+        print("--paper pim-tide left out: it needs the package gcc-riscv64-unknown-elf")
+        return
+    assert done.returncode == 0 and page in done.stdout, done.stdout + done.stderr
+    kept = read_runs(journal)
+    assert all(r["result"]["verified"] for r in kept)
+    with open(page, encoding="utf-8") as file:
+        text = file.read()
+    for claim in ("8 bytes of the module's own memory: ns | 231", "## Figure 3", "## Figure 4"):
+        assert claim in text, claim
+    for made_before in (*pictures, page):
+        assert os.path.getsize(made_before) > 1000
+        os.remove(made_before)
+    # A run that a kill cut short is made again, with the same result.
+    with open(journal, "rb+") as file:
+        file.truncate(os.path.getsize(journal) - 10)
+    again = run(*options, "--build", build)
+    assert again.returncode == 0 and read_runs(journal) == kept, again.stderr
+    drawn = run(*options, "--plot-only", "--build", os.path.join(place, "nowhere"))
+    assert drawn.returncode == 0 and all(map(os.path.exists, pictures)), drawn.stderr
+    with open(page, encoding="utf-8") as file:
+        assert file.read() == text
+    # Faster modules are another page.
+    for each in kept:
+        if "--of" in each["command"]:
+            each["result"]["throughput"] *= 1000
+    write_runs(journal, kept)
+    assert run(*options, "--plot-only").returncode == 0
+    with open(page, encoding="utf-8") as file:
+        assert "Payment: gain | below 2 | **" in file.read()
+    write_runs(journal, [kept[0], {**kept[0], "result": {}}])
+    refused(run(*options, "--plot-only"), f"{journal}:2: damaged, not the result of a run")
+    write_runs(journal, kept[:1])
+    refused(run(*options, "--plot-only"), "not measured: leave out --plot-only")
+    for args, says in [
+        (["--native"], "--native: the device of --paper pim-tide is emulated"),
+        (["--machine", "upmem"], "--paper pim-tide is about upmem-sdk"),
+        (["--build", place], "tide: no such program: build with -Dlab=true"),
+    ]:
+        refused(run(*options, "--build", build, *args), says)
+
+
 def without_matplotlib(place):
     write(os.path.join(place, "matplotlib.py"), [b"raise ImportError\n"])
     refused(run("--help", env={**os.environ, "PYTHONPATH": place}), "matplotlib is not there")
@@ -414,5 +463,6 @@ with tempfile.TemporaryDirectory() as directory:
     other_paper(directory)
     near_memory(directory)
     transactions_in_modules(directory)
+    transactions_over_modules(directory)
     without_matplotlib(directory)
 print("ok")

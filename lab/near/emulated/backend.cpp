@@ -431,6 +431,12 @@ void emulated_count(void *machine, unsigned rank, near_counters *counters)
 	*counters = static_cast<const Machine *>(machine)->ranks[rank].counters;
 }
 
+void emulated_cycles(void *machine, unsigned rank, uint64_t *cycles)
+{
+	for (const Element &e : static_cast<const Machine *>(machine)->ranks[rank].elements)
+		*cycles++ = e.cycles;
+}
+
 void emulated_count_channel(void *machine, unsigned channel, near_channel *counters)
 {
 	Channel &c = static_cast<Machine *>(machine)->channels[channel];
@@ -450,6 +456,7 @@ extern "C" const near_backend near_emulated = {
         .launch = near_emu::emulated_launch,
         .poll = near_emu::emulated_poll,
         .count = near_emu::emulated_count,
+        .cycles = near_emu::emulated_cycles,
         .count_channel = near_emu::emulated_count_channel,
         .close = near_emu::emulated_close,
 };

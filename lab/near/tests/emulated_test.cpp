@@ -48,6 +48,9 @@ TEST(NearUpmem, TransfersTakeThePublishedTimes)
 			const uint64_t others = c.instructions / 1000 - 1;
 			const uint64_t fixed = work == MACHINE_READ ? 77 : 61;
 			EXPECT_EQ(c.cycles / 1000, fixed + bytes / 2 + others * 11) << bytes;
+			uint64_t of_the_element = 0;
+			near_cycles(near.rank, &of_the_element);
+			EXPECT_EQ(of_the_element, near.count().cycles);
 		}
 }
 

@@ -95,11 +95,30 @@ static near_address order_of(uint32_t district, uint32_t order)
 	       (district * TPCC_ORDERS + order % TPCC_ORDERS) * sizeof(struct tpcc_order);
 }
 
+/* Look for a key, from 0, if there are trees. */
+static bool search(struct tide_tx *tx, near_address tree, uint32_t key)
+{
+	if (!tx->s->trees)
+		return true;
+	for (uint32_t node = 1; node;) {
+		const near_address at = tree + node * sizeof(struct tpcc_node);
+		uint32_t its;
+		if (!tide_read(tx, at, &its))
+			return false;
+		if (its == key + 1)
+			return tide_read(tx, at + 4, &its); /* the row */
+		if (!tide_read(tx, at + (its > key ? 8 : 12), &node))
+			return false;
+	}
+	return true;
+}
+
 /* district, customer, amount */
 static bool payment_remote(struct tide_tx *tx, const uint32_t *p, uint32_t *value)
 {
 	const near_address c = customer_of(p[0], p[1]);
-	return tide_read(tx, c, value) && tide_write(tx, c, *value - p[2]) &&
+	return search(tx, TPCC_CUSTOMER_TREE, tpcc_customer_key(p[0], p[1])) &&
+	       tide_read(tx, c, value) && tide_write(tx, c, *value - p[2]) &&
 	       add(tx, c + 4, p[2]) && add(tx, c + 8, 1);
 }
 
@@ -119,7 +138,7 @@ static bool order_line(struct tide_tx *tx, near_address order, uint32_t line, ui
 	const near_address stock = TPCC_STOCK + item * sizeof(struct tpcc_stock);
 	const uint32_t quantity = 1 + (item & 7);
 	uint32_t left;
-	if (!tide_read(tx, stock, &left))
+	if (!search(tx, TPCC_STOCK_TREE, item) || !tide_read(tx, stock, &left))
 		return false;
 	left = left >= quantity + 10 ? left - quantity : left + 91 - quantity;
 	return tide_write(tx, stock, left) && add(tx, stock + 4, quantity) &&
@@ -135,7 +154,8 @@ static bool new_order(struct tide_tx *tx, const uint32_t *p, uint32_t *value)
 	if (!tide_read(tx, d + 4, &number) || !tide_write(tx, d + 4, number + 1))
 		return false;
 	const near_address order = order_of(p[0], number);
-	if (!tide_write(tx, order, p[1]) || !tide_write(tx, order + 4, p[3]))
+	if (!search(tx, TPCC_ORDER_TREE, tpcc_order_key(p[0], number)) ||
+	        !tide_write(tx, order, p[1]) || !tide_write(tx, order + 4, p[3]))
 		return false;
 	for (uint32_t k = 0; k < p[3]; k++) {
 		uint32_t item;
@@ -145,7 +165,8 @@ static bool new_order(struct tide_tx *tx, const uint32_t *p, uint32_t *value)
 			return false;
 	}
 	*value = number;
-	return tide_write(tx, customer_of(p[0], p[1]) + 12, number);
+	return search(tx, TPCC_CUSTOMER_TREE, tpcc_customer_key(p[0], p[1])) &&
+	       tide_write(tx, customer_of(p[0], p[1]) + 12, number);
 }
 
 /* district, customer.  The value is what the lines of the last order add up to. */
@@ -153,10 +174,12 @@ static bool order_status(struct tide_tx *tx, const uint32_t *p, uint32_t *value)
 {
 	const near_address c = customer_of(p[0], p[1]);
 	uint32_t balance, number, lines, item, quantity, sum = 0;
-	if (!tide_read(tx, c, &balance) || !tide_read(tx, c + 12, &number))
+	if (!search(tx, TPCC_CUSTOMER_TREE, tpcc_customer_key(p[0], p[1])) ||
+	        !tide_read(tx, c, &balance) || !tide_read(tx, c + 12, &number))
 		return false;
 	const near_address order = order_of(p[0], number);
-	if (!tide_read(tx, order + 4, &lines))
+	if (!search(tx, TPCC_ORDER_TREE, tpcc_order_key(p[0], number)) ||
+	        !tide_read(tx, order + 4, &lines))
 		return false;
 	for (uint32_t k = 0; k < lines && k < TPCC_LINES; k++) {
 		if (!tide_read(tx, order + 8 + k * 8, &item) ||

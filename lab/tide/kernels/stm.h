@@ -39,6 +39,7 @@ enum { TIDE_OWNED = 16 };
 struct tide_tx {
 	struct tide_shared *s;
 	uint32_t me, begin; /* the tasklet, and the clock when the transaction began */
+	uint32_t random;    /* state of draw() */
 	uint32_t at_clock;  /* of a distributed part: it commits then */
 	bool distributed;
 	near_address read_log, write_log;

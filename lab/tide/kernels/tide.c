@@ -4,9 +4,18 @@
  */
 #include "bodies.h"
 
-/* A transaction that has rolled back many times in a row meets the same ones again, in step with
- * them: it waits, each tasklet for another time. */
-enum { PATIENCE = 16 };
+/* A local transaction that has rolled back many times in a row meets the same ones again, in step
+ * with them: it waits.  Waits are random, for with constant ones the tasklets fall into step again,
+ * and a module's schedule may repeat for ever; and they grow. */
+enum { PATIENCE = 16, MOST_DOUBLINGS = 6 };
+
+static void wait_out_of_step(struct tide_tx *tx, uint32_t again)
+{
+	const uint32_t times = again / PATIENCE;
+	const uint32_t most = (uint32_t)PATIENCE
+	                      << (times < MOST_DOUBLINGS ? times : MOST_DOUBLINGS);
+	tide_spin(draw(&tx->random) >> 16 & (most - 1));
+}
 
 static void execute(struct tide_tx *tx, const struct tide_record *r, struct tide_result *result)
 {
@@ -21,7 +30,7 @@ static void execute(struct tide_tx *tx, const struct tide_record *r, struct tide
 		tally->aborts[tx->distributed]++;
 		tide_pause();
 		if (!tx->distributed && again >= PATIENCE)
-			tide_spin((tx->me + 1) << 4);
+			wait_out_of_step(tx, again);
 	}
 	tally->commits[tx->distributed]++;
 }
@@ -56,10 +65,14 @@ static void begin_clock_again(struct tide_shared *s)
 		s->clock = s->last_store = 0;
 }
 
-NEAR_KERNEL(tide, struct tide_shared)
+#ifndef TIDE_KERNEL
+#define TIDE_KERNEL(shared_type) NEAR_KERNEL(tide, shared_type)
+#endif
+
+TIDE_KERNEL(struct tide_shared)
 {
 	uint64_t records[2] NEAR_ALIGN;
-	struct tide_tx tx = {.s = shared, .me = near_me()};
+	struct tide_tx tx = {.s = shared, .me = near_me(), .random = near_me() + 1};
 	tx.read_log = TIDE_READ_LOGS + tx.me * TIDE_READ_LOG_BYTES;
 	tx.write_log = TIDE_WRITE_LOGS + tx.me * TIDE_WRITE_LOG_BYTES;
 	begin_clock_again(shared);

@@ -17,12 +17,17 @@
 
 #include "near/kernel.h"
 
+/* 32 KiB, as in the paper; a lock is of the 8 bytes that a transfer moves at least */
+#ifndef TIDE_LOCK_COUNT
+#define TIDE_LOCK_COUNT 8192
+#endif
+
 enum {
 	TIDE_TASKLETS = 11, /* they fill a DPU's pipeline */
 	TIDE_RECORDS = 128, /* of a queue */
 	TIDE_CHUNK = 16,    /* records that a tasklet reads at once */
 	TIDE_PARAMETERS = 14,
-	TIDE_LOCKS = 8192, /* 32 KiB; a lock is of the 8 bytes that a transfer moves at least */
+	TIDE_LOCKS = TIDE_LOCK_COUNT,
 	TIDE_READS = 2000, /* lock words that a subtransaction logs */
 	TIDE_WRITES = 1000,
 	TIDE_CLOCK_MOST = 1 << 24, /* a launch that finds it later begins at 0 again */
@@ -85,7 +90,7 @@ struct tide_tally {
 struct tide_shared {
 	/* The host pushes these. */
 	uint32_t printed; /* commit as the paper's Algorithm 3 is printed */
-	uint32_t unused;
+	uint32_t trees;   /* TPC-C: find rows by trees */
 	/* The host pulls these. */
 	uint32_t clock; /* transactions that have committed */
 	uint32_t base;  /* the clock at the launch */
@@ -147,5 +152,36 @@ enum {
 	TPCC_ORDER = TPCC_STOCK + TPCC_ITEMS * (int)sizeof(struct tpcc_stock),
 	TPCC_END = TPCC_ORDER + TPCC_DISTRICTS * TPCC_ORDERS * (int)sizeof(struct tpcc_order),
 };
+
+/* Search trees of the rows that are loaded, if tide_shared.trees asks for them.  Node 1 is the
+ * root, and node k has nodes 2k and 2k + 1 below it, or 0.  Keys are 1, 2 and so on.  A DPU's
+ * program finds a row there before it uses it; nothing is inserted, and the row lies where it
+ * would without trees. */
+struct tpcc_node {
+	uint32_t key, row, left, right;
+};
+
+enum {
+	TPCC_TREE_CUSTOMERS = TPCC_DISTRICTS * TPCC_CUSTOMERS,
+	TPCC_CUSTOMER_TREE = TPCC_END,
+	TPCC_ORDER_TREE =
+	        TPCC_CUSTOMER_TREE + (TPCC_TREE_CUSTOMERS + 1) * (int)sizeof(struct tpcc_node),
+	TPCC_STOCK_TREE =
+	        TPCC_ORDER_TREE + (TPCC_TREE_CUSTOMERS + 1) * (int)sizeof(struct tpcc_node),
+	TPCC_TREES_END = TPCC_STOCK_TREE + (TPCC_ITEMS + 1) * (int)sizeof(struct tpcc_node),
+};
+
+/* Their keys, from 0 */
+static inline uint32_t tpcc_customer_key(uint32_t district, uint32_t customer)
+{
+	return district * TPCC_CUSTOMERS + customer;
+}
+/* Of a later order: a key behind all others */
+static inline uint32_t tpcc_order_key(uint32_t district, uint32_t order)
+{
+	if (order - 1 < TPCC_CUSTOMERS)
+		return tpcc_customer_key(district, order - 1);
+	return TPCC_TREE_CUSTOMERS;
+}
 
 #endif /* LAB_TIDE_H */

@@ -5,6 +5,7 @@
 #include "../command_log.hpp"
 #include "../history.hpp"
 #include "../schedules.hpp"
+#include "../whole.hpp"
 #include "../workload.hpp"
 
 #include <gtest/gtest.h>
@@ -115,6 +116,71 @@ TEST(TideWorkloads, LeaveWhatTheyMust)
 			w.remote = 50;
 			EXPECT_EQ(wrong_after(o, w, emulated ? 600 : 100), "") << machine;
 		}
+}
+
+/* ----------------------------------------------------------------- a machine of ranks */
+
+TEST(TideWhole, LargestOfMany)
+{
+	EXPECT_DOUBLE_EQ(tide::largest_of({3, 1, 2}, 1), 2);
+	EXPECT_DOUBLE_EQ(tide::largest_of({1, 0}, 2), 0.75);
+	EXPECT_NEAR(tide::largest_of({1, 3, 2}, 1000), 3, 1e-9);
+}
+
+/* Rank after rank, they execute the whole machine's transactions: customers have paid what
+ * warehouses have received. */
+TEST(TideWhole, RanksMakeTheMachine)
+{
+	enum : unsigned { OF = 6 };
+	Options o = on(emulated ? "upmem" : "threads", 2);
+	o.most_instructions = 0;
+	o.records = 4;
+	o.tasklets = 4;
+	tide::Workload w;
+	w.name = "tpcc";
+	w.remote = 50;
+	tide::Workload::Money all;
+	uint64_t transactions = 0, parts = 0;
+	for (unsigned first = 0; first < OF; first += 2) {
+		tide::Whole whole(w, o, OF, first, 1);
+		whole.run_batch();
+		whole.run_batch();
+		const double batch_us = whole.times(OF).batch();
+		tide::Workload::Money money;
+		EXPECT_EQ(w.wrong(whole.rank(), &money), "");
+		EXPECT_EQ(whole.times(OF).batch(), batch_us); /* it has looked at all data since */
+		all.paid += money.paid, all.received += money.received;
+		const tide::Whole::Times t = whole.times(OF);
+		EXPECT_TRUE(transactions == 0 || whole.transactions() == transactions);
+		transactions = whole.transactions();
+		EXPECT_DOUBLE_EQ(t.transactions * 2, static_cast<double>(transactions));
+		EXPECT_DOUBLE_EQ(whole.times(2).transactions * 3, t.transactions);
+		parts += whole.rank().counts().commits[0] + whole.rank().counts().commits[1];
+		if (emulated) {
+			EXPECT_GT(t.mean, 0);
+			EXPECT_LE(t.mean, t.slowest);
+			EXPECT_LE(t.slowest, t.slowest_seen);
+			EXPECT_GT(t.copies, 0);
+		}
+	}
+	EXPECT_EQ(all.paid, all.received);
+	EXPECT_GT(all.paid, 0u);
+	EXPECT_GT(parts, transactions); /* some have two */
+}
+
+/* With constant waits after failures, the aborts of this module's local transactions repeated for
+ * ever. */
+TEST(TideWhole, LocalTransactionsDoNotKeepStep)
+{
+	if (!emulated)
+		GTEST_SKIP() << "no emulated machine, or no compiler for it";
+	Options o = on("upmem-sdk", 1);
+	o.most_instructions = 200000000; /* ten times what it takes */
+	tide::Workload w;
+	w.name = "tpcc";
+	tide::Whole whole(w, o, 2048, 16, 1);
+	whole.run_batch();
+	EXPECT_EQ(whole.rank().counts().commits[0], uint64_t(TIDE_RECORDS) * TIDE_TASKLETS);
 }
 
 /* ----------------------------------------------------------------- the command log */
