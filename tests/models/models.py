@@ -793,13 +793,19 @@ GROUP_LOCKS_MUTATIONS = [
     Mutation("SNAPLATE", "INV-GU2", [], [], ["grouplocks"]),
     Mutation("UNORDERED", "INV-GU3", [], [], ["grouplocks", "grouplocksserial"]),
     Mutation("TURNSFIRST", "INV-GU3", [], [], ["grouplocks", "grouplocksserial"]),
-    Mutation("READERWAITS", "INV-GU3", [], [], ["grouplocks", "grouplocksone"]),
+    Mutation("READERWAITS", "INV-GU3", ["group-reader-waits"], [], ["grouplocks", "grouplocksone"]),
     Mutation("BODYLEAVES", "INV-SW4", [], [], ["grouplockshard"]),
     Mutation("SERIALONE", "INV-SW6", [], [], ["grouplocksserial"]),
 ]
 # Of groupwaits.pml.
 GROUP_WAITS_MUTATIONS = [
-    Mutation("DRAWANY", "INV-GU4", [], [], ["groupwaitslate", "groupwaitsring", "groupwaitssame"]),
+    Mutation(
+        "DRAWANY",
+        "INV-GU4",
+        ["group-draws-any"],
+        [],
+        ["groupwaitslate", "groupwaitsring", "groupwaitssame"],
+    ),
     Mutation("DRAWONE", "INV-GU4", [], [], ["groupwaitslate", "groupwaitssame"]),
     Mutation("LOCKANY", "INV-GU4", [], [], ["groupwaitslate", "groupwaitssame"]),
     Mutation("BOUNDLATE", "INV-GU4", [], [], ["groupwaitsreads"]),
@@ -808,12 +814,12 @@ GROUP_WAITS_MUTATIONS = [
 GROUP_HEAPS_MUTATIONS = [
     Mutation("NOPEERS", "INV-GU5", ["group-no-names"], [], ["groupheaps"]),
     Mutation("PARTLEAVES", "INV-GU6", ["group-leaves-first"], [], ["groupheaps", "groupheapslate"]),
-    Mutation("LEAVEEACH", "INV-GU6", [], [], ["groupheaps"]),
+    Mutation("LEAVEEACH", "INV-GU6", ["group-leaves-each"], [], ["groupheaps"]),
     Mutation("READONLY", "INV-GU7", ["group-read-unsettled"], [], ["groupheapsonly"]),
-    Mutation("NODECISION", "INV-GU8", [], [], ["groupheaps"]),
+    Mutation("NODECISION", "INV-GU8", ["group-no-decision"], [], ["groupheaps"]),
     Mutation("DECIDELATE", "INV-GU8", [], [], ["groupheaps"]),
     Mutation("ALONEFORGETS", "INV-GU8", [], [], ["groupheaps"]),
-    Mutation("FLUSHPAST", "INV-GU9", [], [], ["groupheapslate"]),
+    Mutation("FLUSHPAST", "INV-GU9", ["group-flush-passes"], [], ["groupheapslate"]),
     Mutation("BESIDE", "INV-GU9", [], [], ["groupheapsreplayer"]),
     Mutation("NONAME", "INV-D3", [], [], ["groupheaps", "groupheapslateread"]),
     Mutation("PARTNOTLATE", "INV-AS3", [], [], ["groupheapslateread"]),

@@ -513,13 +513,18 @@ static void recover_simulated(void *)
 }
 
 /* Recover the group on the machine that failed, whose power may fail again meanwhile.  Nothing, or
- * what is wrong; *path: the copy that is left. */
-static std::string fail_again(const Options &o, Random &random, std::string &path)
+ * what is wrong; *path: the copy that is left.  `in_order`: it keeps --recovery-order. */
+static std::string fail_again(const Options &o, bool in_order, Random &random, std::string &path)
 {
+	char error[512];
 	emu_options options = {};
 	options.seed = random.next();
 	/* How long a recovery takes varies; most of the work comes at the end. */
 	options.crash_after = 1 + random.below(UINT64_C(1) << (8 + random.below(10)));
+	if (in_order) {
+		options.order = emu_order_read(o.recovery_order.c_str(), error, sizeof error);
+		options.crash_after = 0;
+	}
 	recovery = {&o, {}, false, {}};
 	snprintf(recovery.path, sizeof recovery.path, "%s", path.c_str());
 	emu_on_event([](emu_event, int, int, void *) {}, nullptr);
@@ -542,8 +547,10 @@ static std::string check_group(const Options &o, const std::string &image, bool 
 {
 	Random random{run.seed * 97 + 5};
 	std::string path = image, wrong;
+	if (crashed && !o.recovery_order.empty())
+		wrong = fail_again(o, true, random, path);
 	for (uint64_t more = crashed ? random.below(3) : 0; more && wrong.empty(); more--)
-		wrong = fail_again(o, random, path);
+		wrong = fail_again(o, false, random, path);
 	if (wrong.empty()) {
 		try {
 			Group group(o, path, FUR_HTM_NONE, 0);

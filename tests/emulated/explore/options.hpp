@@ -17,7 +17,7 @@ enum { MOST_THREADS = 16 };
 
 struct Options {
 	std::string tm = "fur-opacity", workload = "intset", isolation, plant, machine = "all",
-	            history, order, seeds = "1..100";
+	            history, order, recovery_order, seeds = "1..100";
 	unsigned threads = 4, operations = 30, jobs = 0, retries = 0, pm_write_ns = 0, late = 0;
 	unsigned until_idle = 0; /* seeds without a new pair of points, then the end; 0: never */
 	uint64_t first = 1, last = 100, crash_at = 0;
