@@ -197,9 +197,8 @@ std::string mistake_in(Options &o)
 	if ((o.workload == "containers" || o.workload == "collections") &&
 	        o.tm.rfind("fur-", 0) != 0)
 		return "--workload " + o.workload + " is for libfur: use --tm fur-opacity";
-	if (o.workload == "group" && (o.tm != "fur-opacity" || o.ships || o.handover || o.replayer))
-		return "--workload group is for --tm fur-opacity, without --ships, --handover and "
-		       "--replayer";
+	if (o.workload == "group" && (o.tm != "fur-opacity" || o.ships || o.handover))
+		return "--workload group is for --tm fur-opacity, without --ships and --handover";
 	if (o.any && o.tm.rfind("fur-", 0) != 0)
 		return "--any is for libfur: use --tm fur-opacity";
 	if (o.handover && o.crash)

@@ -133,6 +133,16 @@ public:
 		for (unsigned m = 0; m < MEMBERS; m++)
 			Fur::replay_with(heap(m), threads, preload, batch, unload_lines);
 	}
+	/* As fur-replayer of each member: it knows nothing of the others. */
+	void act_as_replayer(const std::atomic<bool> &over)
+	{
+		std::vector<std::thread> others;
+		for (unsigned m = 1; m < MEMBERS; m++)
+			others.emplace_back([this, m, &over] { replay_beside(m, over); });
+		replay_beside(0, over);
+		for (auto &t : others)
+			t.join();
+	}
 	static fur_options options(const Options &o, fur_htm htm, unsigned member)
 	{
 		fur_options f = Fur::options(o, htm);
@@ -145,6 +155,17 @@ public:
 	}
 
 private:
+	void replay_beside(unsigned m, const std::atomic<bool> &over)
+	{
+		std::string path = run.path;
+		path += '/';
+		path += std::to_string(m);
+		const Fur::Beside beside(heap(m)->durability, path.c_str());
+		for (uint64_t turns = m; !over; turns++) {
+			Fur::take_turn(beside.d.get(), turns);
+			Fur::nap(turns);
+		}
+	}
 	fur_group *group_ = nullptr;
 };
 

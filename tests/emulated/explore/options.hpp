@@ -17,7 +17,7 @@ enum { MOST_THREADS = 16 };
 
 struct Options {
 	std::string tm = "fur-opacity", workload = "intset", isolation, plant, machine = "all",
-	            history, order, recovery_order, seeds = "1..100";
+	            history, order, seeds = "1..100";
 	unsigned threads = 4, operations = 30, jobs = 0, retries = 0, pm_write_ns = 0, late = 0;
 	unsigned until_idle = 0; /* seeds without a new pair of points, then the end; 0: never */
 	uint64_t first = 1, last = 100, crash_at = 0;
@@ -28,6 +28,7 @@ struct Options {
 	bool any = false;
 	bool snapshot = false;                                /* opens the heap with FUR_SNAPSHOT */
 	oracle::Isolation asked = oracle::Isolation::OPACITY; /* the oracle checks this one */
+	std::string recovery_order; /* last: simulated threads read the fields above */
 };
 
 /* Sets options that follow from others. */
