@@ -57,6 +57,7 @@ MODELS = [
         "grouplocks",
         "groupwaits",
         "groupheaps",
+        "batches",
         "gate",
     )
 ]
@@ -80,8 +81,9 @@ must find each ([tests/plants](../tests/plants/plants.py)). *Model* names the mu
 [bulk.pml](../tests/models/bulk.pml), [bulkblock.pml](../tests/models/bulkblock.pml),
 [bulkoperator.pml](../tests/models/bulkoperator.pml), [ship.pml](../tests/models/ship.pml),
 [shipapply.pml](../tests/models/shipapply.pml), [grouplocks.pml](../tests/models/grouplocks.pml),
-[groupwaits.pml](../tests/models/groupwaits.pml) and
-[groupheaps.pml](../tests/models/groupheaps.pml) that break it.
+[groupwaits.pml](../tests/models/groupwaits.pml),
+[groupheaps.pml](../tests/models/groupheaps.pml) and
+[batches.pml](../tests/models/batches.pml) that break it.
 """
 
 

@@ -56,10 +56,11 @@ KINDS = {
     "inject-test": "failed call",
     "explore.py": "power failure",
     "unit-tests": "random operations",
+    "group-tests": "random operations",
     "kafka_faults.py": "faults of Kafka",
 }
 # What takes its seed from the environment.
-BY_ENVIRONMENT = ("copies-test", "unit-tests")
+BY_ENVIRONMENT = ("copies-test", "unit-tests", "group-tests")
 PLANTED = "planted bug"
 # Each has brokers of its own, which want memory and a core.
 ALONE = "kafka_faults.py"

@@ -110,7 +110,8 @@ static bool refuse(struct batch *b, struct fur_submitted *s, unsigned k, bool st
 	const bool may = k == 0 && s->may_refuse;
 	b->part = k;
 	s->refused = may && !stored;
-	/* What it has stored can only be undone with the rest of the batch. */
+	/* INV-GB3.  What it has stored can only be undone with the rest of the batch (plant:
+	 * batch-refused-kept). */
 	if (!s->refused)
 		b->error = may ? FUR_EABORTED : FUR_EINVAL;
 	return s->refused;
@@ -198,7 +199,7 @@ static void cut(struct batch *b)
 }
 
 /* The first `n` transactions will be told, or have been; the others come first in the next batch
- * (INV-GB1). */
+ * (INV-GB1; model: CUTEARLY, RESTBEHIND; plants: batch-cuts-early, batch-rest-behind). */
 static void end_cut(struct batch *b, unsigned n)
 {
 	struct group_batches *q = &b->g->batches;
@@ -254,7 +255,8 @@ static void tell(struct fur_submitted *s, int error)
 }
 
 /* Nothing of the batch has become visible.  Whose fault is it?  Returns: 1: the first one's, which
- * ends; 0: not known, and the next batch is smaller (INV-GB2). */
+ * ends; 0: not known, and the next batch is smaller (INV-GB2; model: BLAMEFIRST, NOSHRINK; plant:
+ * batch-blames-first). */
 static unsigned blame(struct batch *b)
 {
 	const unsigned sound = b->failed ? b->ran : b->taken / 2;

@@ -8,6 +8,8 @@
  *   INV-GB2  A transaction that was taken ends, whatever becomes of the others: a batch that fails
  *            runs again without the transactions from the one on that failed, and this one then
  *            begins the next batch.  What fails as the first of a batch ends with that error.
+ *   INV-GB3  A transaction that refuses or fails has done nothing in any member: what it has stored
+ *            is undone with all of its batch.
  */
 #ifndef FUR_GROUP_BATCH_H
 #define FUR_GROUP_BATCH_H

@@ -14,9 +14,9 @@
 Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, sweep.pml,
 switch.pml, snapshot.pml, group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml,
 bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml, shipapply.pml, gate.pml, tide.pml, csn.pml,
-grouplocks.pml, groupwaits.pml or groupheaps.pml.  Before any, models.py checks that its table of
-mutations agrees with the lists at the heads of the models, and with the headings of the planted
-bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
+grouplocks.pml, groupwaits.pml, groupheaps.pml or batches.pml.  Before any, models.py checks that
+its table of mutations agrees with the lists at the heads of the models, and with the headings of
+the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -53,6 +53,7 @@ SHIP_APPLY = HERE / "shipapply.pml"
 GROUP_LOCKS = HERE / "grouplocks.pml"
 GROUP_WAITS = HERE / "groupwaits.pml"
 GROUP_HEAPS = HERE / "groupheaps.pml"
+BATCHES = HERE / "batches.pml"
 GATE = HERE / "gate.pml"
 TIDE = HERE / "tide.pml"
 CSN = HERE / "csn.pml"
@@ -317,6 +318,8 @@ LONG_GROUP_HEAPS_SETTINGS: dict[str, list[str]] = {
     "groupheapslateread": ["LATEREAD"],
     "groupheapslateboth": ["LATE", "LATEREAD"],
 }
+# Of batches.pml.
+BATCHES_SETTINGS: dict[str, list[str]] = {"batches": [], "batchesone": ["NW=1"]}
 # Of gate.pml.
 GATE_SETTINGS: dict[str, list[str]] = {
     "gate": [],
@@ -793,13 +796,19 @@ GROUP_LOCKS_MUTATIONS = [
     Mutation("SNAPLATE", "INV-GU2", [], [], ["grouplocks"]),
     Mutation("UNORDERED", "INV-GU3", [], [], ["grouplocks", "grouplocksserial"]),
     Mutation("TURNSFIRST", "INV-GU3", [], [], ["grouplocks", "grouplocksserial"]),
-    Mutation("READERWAITS", "INV-GU3", [], [], ["grouplocks", "grouplocksone"]),
+    Mutation("READERWAITS", "INV-GU3", ["group-reader-waits"], [], ["grouplocks", "grouplocksone"]),
     Mutation("BODYLEAVES", "INV-SW4", [], [], ["grouplockshard"]),
     Mutation("SERIALONE", "INV-SW6", [], [], ["grouplocksserial"]),
 ]
 # Of groupwaits.pml.
 GROUP_WAITS_MUTATIONS = [
-    Mutation("DRAWANY", "INV-GU4", [], [], ["groupwaitslate", "groupwaitsring", "groupwaitssame"]),
+    Mutation(
+        "DRAWANY",
+        "INV-GU4",
+        ["group-draws-any"],
+        [],
+        ["groupwaitslate", "groupwaitsring", "groupwaitssame"],
+    ),
     Mutation("DRAWONE", "INV-GU4", [], [], ["groupwaitslate", "groupwaitssame"]),
     Mutation("LOCKANY", "INV-GU4", [], [], ["groupwaitslate", "groupwaitssame"]),
     Mutation("BOUNDLATE", "INV-GU4", [], [], ["groupwaitsreads"]),
@@ -808,15 +817,24 @@ GROUP_WAITS_MUTATIONS = [
 GROUP_HEAPS_MUTATIONS = [
     Mutation("NOPEERS", "INV-GU5", ["group-no-names"], [], ["groupheaps"]),
     Mutation("PARTLEAVES", "INV-GU6", ["group-leaves-first"], [], ["groupheaps", "groupheapslate"]),
-    Mutation("LEAVEEACH", "INV-GU6", [], [], ["groupheaps"]),
+    Mutation("LEAVEEACH", "INV-GU6", ["group-leaves-each"], [], ["groupheaps"]),
     Mutation("READONLY", "INV-GU7", ["group-read-unsettled"], [], ["groupheapsonly"]),
-    Mutation("NODECISION", "INV-GU8", [], [], ["groupheaps"]),
+    Mutation("NODECISION", "INV-GU8", ["group-no-decision"], [], ["groupheaps"]),
     Mutation("DECIDELATE", "INV-GU8", [], [], ["groupheaps"]),
     Mutation("ALONEFORGETS", "INV-GU8", [], [], ["groupheaps"]),
-    Mutation("FLUSHPAST", "INV-GU9", [], [], ["groupheapslate"]),
-    Mutation("BESIDE", "INV-GU9", [], [], ["groupheapsreplayer"]),
+    Mutation("FLUSHPAST", "INV-GU9", ["group-flush-passes"], [], ["groupheapslate"]),
+    Mutation("BESIDE", "INV-GU9", ["group-replayer-passes"], [], ["groupheapsreplayer"]),
     Mutation("NONAME", "INV-D3", [], [], ["groupheaps", "groupheapslateread"]),
     Mutation("PARTNOTLATE", "INV-AS3", [], [], ["groupheapslateread"]),
+]
+# Of batches.pml.
+BATCHES_MUTATIONS = [
+    Mutation("CUTEARLY", "INV-GB1", ["batch-cuts-early"], [], ["batches"]),
+    Mutation("RESTBEHIND", "INV-GB1", ["batch-rest-behind"], [], ["batches", "batchesone"]),
+    Mutation("RESTLOST", "INV-GB2", [], [], ["batches", "batchesone"]),
+    Mutation("BLAMEFIRST", "INV-GB2", ["batch-blames-first"], [], ["batches", "batchesone"]),
+    Mutation("NOSHRINK", "INV-GB2", [], [], ["batches", "batchesone"]),
+    Mutation("REFUSEDKEPT", "INV-GB3", ["batch-refused-kept"], [], ["batches", "batchesone"]),
 ]
 # Of gate.pml.
 GATE_MUTATIONS = [
@@ -869,6 +887,7 @@ ALL_MUTATIONS = (
     + GROUP_LOCKS_MUTATIONS
     + GROUP_WAITS_MUTATIONS
     + GROUP_HEAPS_MUTATIONS
+    + BATCHES_MUTATIONS
     + GATE_MUTATIONS
     + TIDE_MUTATIONS
     + CSN_MUTATIONS
@@ -981,6 +1000,7 @@ def cases(long: bool) -> dict[str, Case]:
         | cases_of(SHIP, SHIP_SETTINGS | LONG_SHIP_SETTINGS, SHIP_MUTATIONS, LONG_SHIP_SETTINGS)
         | cases_of(SHIP_APPLY, SHIP_APPLY_SETTINGS, SHIP_APPLY_MUTATIONS)
         | group_update_cases()
+        | cases_of(BATCHES, BATCHES_SETTINGS, BATCHES_MUTATIONS)
         | cases_of(GATE, GATE_SETTINGS, GATE_MUTATIONS)
         | cases_of(TIDE, TIDE_SETTINGS, TIDE_MUTATIONS)
         | cases_of(CSN, CSN_SETTINGS, CSN_MUTATIONS)
@@ -1097,6 +1117,7 @@ def disagreements() -> list[str]:
         (GROUP_LOCKS, GROUP_LOCKS_MUTATIONS),
         (GROUP_WAITS, GROUP_WAITS_MUTATIONS),
         (GROUP_HEAPS, GROUP_HEAPS_MUTATIONS),
+        (BATCHES, BATCHES_MUTATIONS),
         (GATE, GATE_MUTATIONS),
         (TIDE, TIDE_MUTATIONS),
         (CSN, CSN_MUTATIONS),

@@ -114,6 +114,8 @@ void add_options(tools::CommandLine &line, Options &o)
 	line.option("--order", o.order,
 	        "points that threads reach in this order, 'VARIABLE POINT < VARIABLE POINT ...'; "
 	        "with --crash, 'crash' may be a step (emulator/emulated.h)");
+	line.option("--recovery-order", o.recovery_order,
+	        "--workload group: the same for the first recovery after a power failure");
 	line.flag("--any", o.any,
 	        "libfur: machine, workload, isolation, --replayer, --dram and --pm-write-ns by the "
 	        "seed");
@@ -153,16 +155,16 @@ bool known_plant(const std::string &name)
 	return false;
 }
 
-std::string mistake_in_order(const Options &o)
+std::string mistake_in_order(const Options &o, const char *name, const std::string &text)
 {
 	char error[2000];
-	if (o.order.empty())
+	if (text.empty())
 		return "";
-	const emu_order *order = emu_order_read(o.order.c_str(), error, sizeof error);
+	const emu_order *order = emu_order_read(text.c_str(), error, sizeof error);
 	if (!order)
-		return std::string("--order: ") + error;
+		return std::string(name) + ": " + error;
 	if (emu_order_has_crash(order) && !o.crash)
-		return "--order has a crash: use it with --crash";
+		return std::string(name) + " has a crash: use it with --crash";
 	return "";
 }
 
@@ -195,9 +197,8 @@ std::string mistake_in(Options &o)
 	if ((o.workload == "containers" || o.workload == "collections") &&
 	        o.tm.rfind("fur-", 0) != 0)
 		return "--workload " + o.workload + " is for libfur: use --tm fur-opacity";
-	if (o.workload == "group" && (o.tm != "fur-opacity" || o.ships || o.handover || o.replayer))
-		return "--workload group is for --tm fur-opacity, without --ships, --handover and "
-		       "--replayer";
+	if (o.workload == "group" && (o.tm != "fur-opacity" || o.ships || o.handover))
+		return "--workload group is for --tm fur-opacity, without --ships and --handover";
 	if (o.any && o.tm.rfind("fur-", 0) != 0)
 		return "--any is for libfur: use --tm fur-opacity";
 	if (o.handover && o.crash)
@@ -209,7 +210,11 @@ std::string mistake_in(Options &o)
 		return "--ships: the ring is made for 6 --threads";
 	if (!o.plant.empty() && !known_plant(o.plant))
 		return "--plant " + o.plant + ": see --plant list";
-	return mistake_in_order(o);
+	if (!o.recovery_order.empty() && (o.workload != "group" || !o.crash))
+		return "--recovery-order is for --workload group with --crash";
+	const std::string mistake = mistake_in_order(o, "--order", o.order);
+	return mistake.empty() ? mistake_in_order(o, "--recovery-order", o.recovery_order)
+	                       : mistake;
 }
 
 /* Replaces this process by the program for --plant or --tm fur-paper, which lies next to it.  An

@@ -352,12 +352,13 @@ public:
 	}
 	/* What a process alongside this one has: an open file of its own, and no nondurable[]. */
 	struct Beside {
-		explicit Beside(const durability &worker) : d(std::make_unique<durability>(worker))
+		explicit Beside(const durability &worker, const char *path = run.path)
+		    : d(std::make_unique<durability>(worker))
 		{
 			d->replays_for_worker = true;
 			d->redo = nullptr;
 			d->nondurable = nullptr;
-			d->pm.fd = ::open(run.path, O_RDWR);
+			d->pm.fd = ::open(path, O_RDWR);
 		}
 		~Beside()
 		{
@@ -381,19 +382,23 @@ public:
 			return act_as_operator(over);
 #endif
 		const Beside beside(heap_->durability);
-		durability *d = beside.d.get();
 		for (uint64_t turns = 0; !over; turns++) {
-			if (turns % 16 == 0)
-				must(heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAYER));
-			d->control->replayer_pid = 1;
-			if (control_try_take(d) == 0) {
-				must(replay_live(d));
-				control_give_back(d);
-			}
-			if (turns % 16 == 11)
-				heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAYER);
+			take_turn(beside.d.get(), turns);
 			nap(turns);
 		}
+	}
+	/* Its turn with this heap. */
+	static void take_turn(durability *d, uint64_t turns)
+	{
+		if (turns % 16 == 0)
+			must(heap_lock_try(d->pm.fd, HEAP_LOCK_REPLAYER));
+		d->control->replayer_pid = 1;
+		if (control_try_take(d) == 0) {
+			must(replay_live(d));
+			control_give_back(d);
+		}
+		if (turns % 16 == 11)
+			heap_lock_give_back(d->pm.fd, HEAP_LOCK_REPLAYER);
 	}
 	/* Ships the next updates that are there, if there are any. */
 	static bool ship_some(durability *d, uint64_t &shipped, Random &random)

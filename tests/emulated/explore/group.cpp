@@ -133,6 +133,16 @@ public:
 		for (unsigned m = 0; m < MEMBERS; m++)
 			Fur::replay_with(heap(m), threads, preload, batch, unload_lines);
 	}
+	/* As fur-replayer of each member: it knows nothing of the others. */
+	void act_as_replayer(const std::atomic<bool> &over)
+	{
+		std::vector<std::thread> others;
+		for (unsigned m = 1; m < MEMBERS; m++)
+			others.emplace_back([this, m, &over] { replay_beside(m, over); });
+		replay_beside(0, over);
+		for (auto &t : others)
+			t.join();
+	}
 	static fur_options options(const Options &o, fur_htm htm, unsigned member)
 	{
 		fur_options f = Fur::options(o, htm);
@@ -145,6 +155,17 @@ public:
 	}
 
 private:
+	void replay_beside(unsigned m, const std::atomic<bool> &over)
+	{
+		std::string path = run.path;
+		path += '/';
+		path += std::to_string(m);
+		const Fur::Beside beside(heap(m)->durability, path.c_str());
+		for (uint64_t turns = m; !over; turns++) {
+			Fur::take_turn(beside.d.get(), turns);
+			Fur::nap(turns);
+		}
+	}
 	fur_group *group_ = nullptr;
 };
 
@@ -513,13 +534,18 @@ static void recover_simulated(void *)
 }
 
 /* Recover the group on the machine that failed, whose power may fail again meanwhile.  Nothing, or
- * what is wrong; *path: the copy that is left. */
-static std::string fail_again(const Options &o, Random &random, std::string &path)
+ * what is wrong; *path: the copy that is left.  `in_order`: it keeps --recovery-order. */
+static std::string fail_again(const Options &o, bool in_order, Random &random, std::string &path)
 {
+	char error[512];
 	emu_options options = {};
 	options.seed = random.next();
 	/* How long a recovery takes varies; most of the work comes at the end. */
 	options.crash_after = 1 + random.below(UINT64_C(1) << (8 + random.below(10)));
+	if (in_order) {
+		options.order = emu_order_read(o.recovery_order.c_str(), error, sizeof error);
+		options.crash_after = 0;
+	}
 	recovery = {&o, {}, false, {}};
 	snprintf(recovery.path, sizeof recovery.path, "%s", path.c_str());
 	emu_on_event([](emu_event, int, int, void *) {}, nullptr);
@@ -542,8 +568,10 @@ static std::string check_group(const Options &o, const std::string &image, bool 
 {
 	Random random{run.seed * 97 + 5};
 	std::string path = image, wrong;
+	if (crashed && !o.recovery_order.empty())
+		wrong = fail_again(o, true, random, path);
 	for (uint64_t more = crashed ? random.below(3) : 0; more && wrong.empty(); more--)
-		wrong = fail_again(o, random, path);
+		wrong = fail_again(o, false, random, path);
 	if (wrong.empty()) {
 		try {
 			Group group(o, path, FUR_HTM_NONE, 0);

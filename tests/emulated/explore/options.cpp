@@ -58,6 +58,8 @@ std::string repeat_command(const Options &o, uint64_t seed, uint64_t crash_at)
 		c += " --by-name";
 	if (!o.order.empty())
 		c += " --order '" + o.order + "'";
+	if (!o.recovery_order.empty())
+		c += " --recovery-order '" + o.recovery_order + "'";
 	return c;
 }
 

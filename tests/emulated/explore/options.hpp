@@ -28,6 +28,7 @@ struct Options {
 	bool any = false;
 	bool snapshot = false;                                /* opens the heap with FUR_SNAPSHOT */
 	oracle::Isolation asked = oracle::Isolation::OPACITY; /* the oracle checks this one */
+	std::string recovery_order; /* last: simulated threads read the fields above */
 };
 
 /* Sets options that follow from others. */

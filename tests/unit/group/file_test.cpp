@@ -6,6 +6,8 @@
 #include "group_dir.hpp"
 #include "internals.hpp"
 
+#include <random>
+
 namespace
 {
 
@@ -13,7 +15,7 @@ namespace
 class Parsed
 {
 public:
-	explicit Parsed(const std::string &text)
+	explicit Parsed(std::string_view text)
 	{
 		error = group_file_parse(&group, text.data(), text.size());
 	}
@@ -140,6 +142,93 @@ TEST(GroupFile, OfALaterVersion_IsRefused)
 	Parsed p(checked("libfur group 2\nwhatever it has\n"));
 	EXPECT_EQ(p.error, FUR_EVERSION);
 	EXPECT_TRUE(message_has("use the libfur that made it")) << fur_errormsg();
+}
+
+/* ---------------------------------------------------------------- any text */
+
+/* Texts that are almost a group's file, whose check fits: lines of good ones in any order, some
+ * with bytes that were changed, taken out, put in, or taken from elsewhere. */
+class AnyText
+{
+public:
+	explicit AnyText(uint64_t seed) : random_(seed) {}
+	std::string next()
+	{
+		std::string text = below(8) ? HEAD : "libfur group 1\n" + line_of_head();
+		for (uint64_t n = below(6), k = 0; n; n--, k += below(3))
+			text += below(8) ? member(k) : line_of_head();
+		for (uint64_t n = below(4) ? 0 : 1 + below(6); n; n--)
+			change(text);
+		return below(8) ? checked(text) : text;
+	}
+
+private:
+	uint64_t below(uint64_t n)
+	{
+		return random_() % n;
+	}
+	std::string line_of_head()
+	{
+		static const char *const lines[] = {"id 000102030405060708090a0b0c0d0e0f\n",
+		        "most 4\n", "most 256\n", "most 257\n", "most 2\n", "check 00\n", "\n",
+		        "check 0123456789abcdef\n", "most 00000000004\n", "id \n"};
+		return lines[below(std::size(lines))];
+	}
+	std::string member(uint64_t k)
+	{
+		static const char *const states[] = {"member", "joining", "leaving", "removed"},
+		                         *const paths[] = {"a heap", "/x/%0ay", "%25", "%7f%1f",
+		                                 "%", "%4", "%41", "\377\200", "p\r", "%2a", " ",
+		                                 ""};
+		const char *state = states[below(4)];
+		std::string line = state + (" " + std::to_string(k));
+		if (state == states[3] && below(8))
+			return line + "\n";
+		std::string uuid;
+		for (unsigned n = 0; n < 32; n++)
+			uuid += "0123456789abcdef"[below(3) ? k % 16 : below(16)];
+		line += " " + uuid + " " + paths[below(std::size(paths))];
+		if (below(64) == 0)
+			line.append(5000, 'p');
+		return line + "\n";
+	}
+	void change(std::string &text)
+	{
+		static const char bytes[] = "\n %0149af\0\177\377-+xm";
+		const size_t at = below(text.size()), from = below(text.size());
+		switch (below(4)) {
+		case 0: text[at] = bytes[below(sizeof bytes)]; break;
+		case 1: text.insert(at, 1, bytes[below(sizeof bytes)]); break;
+		case 2: text.erase(at, 1 + below(8)); break;
+		default: text.insert(at, text.substr(from, below(40))); break;
+		}
+		if (text.empty())
+			text = "\n";
+	}
+	std::mt19937_64 random_;
+};
+
+/* What is accepted is what the library would write; what is refused says what helps. */
+TEST(GroupFile, AnyText_IsTheOneOfItsGroup_OrIsRefused)
+{
+	const uint64_t seed = seed_of_run();
+	SCOPED_TRACE("FUR_TEST_SEED=" + std::to_string(seed));
+	AnyText texts(seed);
+	unsigned accepted = 0;
+	for (unsigned n = 0; n < rounds(20000u) && !HasFailure(); n++) {
+		const std::string text = texts.next();
+		/* Of the size of the text, so that a sanitizer sees what lies beyond. */
+		const std::vector<char> exact(text.begin(), text.end());
+		Parsed p(std::string_view(exact.data(), exact.size()));
+		if (p.error == 0) {
+			accepted++;
+			EXPECT_EQ(p.text(), text);
+			continue;
+		}
+		EXPECT_TRUE(p.error == FUR_ECORRUPT || p.error == FUR_EVERSION) << text;
+		EXPECT_TRUE(message_has("fur-group rebuild")) << text << fur_errormsg();
+	}
+	EXPECT_GT(accepted, rounds(20000u) / 50);
 }
 
 class TornGroup : public GroupDir

@@ -97,6 +97,20 @@ bool wait_for(fur_update *, fur_heap *, const void *params, size_t, const void *
 	return true;
 }
 
+/* The same, and says that it holds it. */
+struct Gate {
+	std::atomic<bool> inside, go;
+};
+
+bool wait_inside(fur_update *, fur_heap *, const void *params, size_t, const void *, void *)
+{
+	auto *gate = *static_cast<Gate *const *>(params);
+	gate->inside = true;
+	while (!gate->go)
+		std::this_thread::yield();
+	return true;
+}
+
 template <class Params>
 fur_part part(unsigned member, fur_group_procedure *procedure, const Params &params,
         uint32_t after = FUR_NO_PART)
@@ -333,6 +347,41 @@ TEST_F(GroupSubmit, Order_IsThatOfTheCalls_AndTheSameInAllMembers)
 			EXPECT_EQ(number % 100, next[number / 100]++);
 		}
 	}
+}
+
+/* INV-GB1 */
+TEST_F(GroupSubmit, Order_NoBatchIsCutBeforeTheOneBeforeIsVisible)
+{
+	reopen_with(2, 0);
+	Gate gate = {{false}, {false}};
+	fur_submitted *s = submit({part(0, wait_inside, &gate)});
+	while (!gate.inside)
+		std::this_thread::yield();
+	EXPECT_EQ(pthread_mutex_trylock(&group_->batches.cutting), EBUSY);
+	gate.go = true;
+	EXPECT_EQ(fur_group_wait(s), 0) << fur_errormsg();
+}
+
+TEST_F(GroupSubmit, Order_IsKept_WhenABatchRunsAgain)
+{
+	enum { ALL = 20 };
+	reopen_with(2, 4);
+	std::vector<fur_submitted *> all;
+	const Add one = {word(1), 1};
+	hold();
+	/* The first of its batch fails, then the second, the third, and so on. */
+	for (uint64_t n = 0; n < ALL; n++)
+		all.push_back(submit({n % 5 == 0 ? part(0, store_outside, one)
+		                                 : part(0, append, Append{word(0), n})}));
+	let_go();
+	uint64_t k = 0;
+	for (uint64_t n = 0; n < ALL; n++) {
+		EXPECT_EQ(fur_group_wait(all[n]), n % 5 ? 0 : FUR_ERANGE) << fur_errormsg();
+		if (n % 5) {
+			EXPECT_EQ(value(0, ++k), n);
+		}
+	}
+	EXPECT_EQ(value(0), k);
 }
 
 TEST_F(GroupSubmit, SameStart_AndSameList_GiveTheSameHeaps_WithAnyWorkersAndBatches)
