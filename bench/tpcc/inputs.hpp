@@ -40,6 +40,7 @@ struct Workload {
 	/* Percent of new orders and payments that touch another warehouse, of another heap if there
 	 * are several; negative: as TPC-C has it */
 	double remote = -1;
+	uint64_t homes = 0;      /* blocks of warehouses, of which each thread uses one; 0: any */
 	uint64_t in_heap() const /* warehouses */
 	{
 		return warehouses / heaps;
@@ -89,6 +90,9 @@ inline void Workload::add_to_run(tools::CommandLine &line)
 	line.option("--first-thread", first_name,
 	        "a mix for thread 0 alone; default: the mix of all threads");
 	line.flag("--home", home, "each thread uses only a warehouse of its own");
+	line.option("--homes", homes,
+	        "cut the warehouses into this many blocks: each thread uses only those of one, "
+	        "neighbouring threads the same; default: any warehouse");
 	line.option("--remote", remote,
 	        "percent of new orders and payments with one line, or a customer, of another "
 	        "warehouse, which is in another heap if there are several; default: as TPC-C has "
@@ -97,6 +101,9 @@ inline void Workload::add_to_run(tools::CommandLine &line)
 
 inline void Workload::check_run()
 {
+	if (homes && (warehouses % homes || home))
+		throw bench::Usage("--homes " + std::to_string(homes) + ": use a divisor of the " +
+		                   std::to_string(warehouses) + " warehouses, without --home");
 	if (remote > 100 || std::isnan(remote))
 		throw bench::Usage("--remote: use 0 to 100");
 	mix = parse_mix("--mix", mix_name);
@@ -132,10 +139,20 @@ inline Scale parse_scale(const std::string &name)
 class Inputs
 {
 public:
-	Inputs(const Workload &w, const Mix &mix, uint64_t seed, unsigned thread)
-	    : w_(w), mix_(mix), random_(seed * 1000003 + thread),
-	      home_((thread + w.warehouses - 1) % w.warehouses + 1)
+	/* Of thread 1 to `threads`; 0: of none */
+	Inputs(const Workload &w, const Mix &mix, uint64_t seed, unsigned thread, unsigned threads)
+	    : w_(w), mix_(mix), random_(seed * 1000003 + thread)
 	{
+		const uint64_t before = thread ? thread - 1 : 0;
+		if (w.home) {
+			first_ = last_ = before % w.warehouses + 1;
+		} else if (w.homes) {
+			const uint64_t block = w.warehouses / w.homes;
+			first_ = before * w.homes / threads * block + 1;
+			last_ = first_ + block - 1;
+		} else {
+			first_ = 1, last_ = w.warehouses;
+		}
 	}
 
 	Type type()
@@ -194,7 +211,7 @@ public:
 private:
 	uint64_t warehouse()
 	{
-		return w_.home ? home_ : random_.uniform(1, w_.warehouses);
+		return w_.home ? first_ : random_.uniform(first_, last_);
 	}
 	uint64_t other(uint64_t w)
 	{
@@ -228,7 +245,7 @@ private:
 	const Workload &w_;
 	const Mix &mix_;
 	Random random_;
-	uint64_t home_, date_ = 0;
+	uint64_t first_, last_, date_ = 0; /* of its warehouses */
 };
 
 } // namespace tpcc

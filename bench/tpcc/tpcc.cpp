@@ -77,11 +77,11 @@ public:
 		});
 	}
 
-	void run(unsigned thread, const std::function<void()> &start, const std::atomic<bool> &stop,
-	        bench::Progress &progress)
+	void run(unsigned thread, unsigned threads, const std::function<void()> &start,
+	        const std::atomic<bool> &stop, bench::Progress &progress)
 	{
 		typename Tm::Thread self(tm_);
-		Inputs inputs(w_, thread == 0 ? w_.first : w_.mix, seed_, thread + 1);
+		Inputs inputs(w_, thread == 0 ? w_.first : w_.mix, seed_, thread + 1, threads);
 		for (unsigned h = 0; h < w_.heaps; h++)
 			stock_[h].take(of(self, h), thread,
 			        {{sizeof(tpcc::History)}, {sizeof(tpcc::Order)},
@@ -120,7 +120,7 @@ public:
 		json all;
 		bench::aside([&] {
 			typename Tm::Thread self(tm_);
-			Inputs inputs(w_, w_.mix, seed_, 0);
+			Inputs inputs(w_, w_.mix, seed_, 0, 1);
 			for (unsigned t = 0; t < TYPES; t++) {
 				/* Few deliveries: each uses up an order of every district. */
 				uint64_t times = t == DELIVERY ? 20 : 100;
@@ -353,8 +353,10 @@ int run_on(bench::Options &o, Workload &w)
 	if (auto status = bench::each_run(o, of_run, [&] { bench::adopt(tm); }))
 		return *status;
 	tm.begin_run();
-	bench::Window window = bench::run_threads(o,
-	        [&](unsigned i, auto &start, auto &stop, auto &p) { tpcc.run(i, start, stop, p); });
+	bench::Window window =
+	        bench::run_threads(o, [&](unsigned i, auto &start, auto &stop, auto &p) {
+		        tpcc.run(i, o.threads, start, stop, p);
+	        });
 	json r = bench::common_result(o, "tpcc", window, type_names, TYPES);
 	tm.describe(r);
 	r["warehouses"] = w.warehouses;
@@ -362,6 +364,8 @@ int run_on(bench::Options &o, Workload &w)
 	r["first_thread"] = w.first_name.empty() ? w.mix_name : w.first_name;
 	r["scale"] = w.scale_name;
 	r["home"] = w.home;
+	if (w.homes)
+		r["homes"] = w.homes;
 	if (w.remote >= 0)
 		r["remote"] = w.remote;
 	if constexpr (OfHeaps<Tm>) {
