@@ -277,7 +277,8 @@ private:
 };
 
 /* Conditions 1 to 10 and 12; 11 is about a database that has just been loaded, and
- * Checker::check_loaded() adds it.  `table1`: those that the transactions of table1.hpp keep.  Null, or what is wrong. */
+ * Checker::check_loaded() adds it.  `table1`: those that the transactions of table1.hpp keep.
+ * Null, or what is wrong. */
 template <class Tx>
 const char *check(Tx *tx, const Database *db, bool table1 = false)
 {

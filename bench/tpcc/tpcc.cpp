@@ -34,8 +34,8 @@ concept OfHeaps = requires(typename Tm::Thread &self)
 	self.of(0u);
 };
 
-/* The size of a heap's database, per warehouse: rows in blocks of 64 or 128 bytes, nodes of trees in
- * blocks of 256, at about 60 %. */
+/* The size of a heap's database, per warehouse: rows in blocks of 64 or 128 bytes, nodes of trees
+ * in blocks of 256, at about 60 %. */
 uint64_t heap_bytes_of(const Workload &w)
 {
 	uint64_t customers = tpcc::DISTRICTS * w.scale.customers,

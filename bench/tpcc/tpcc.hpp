@@ -143,9 +143,9 @@ void add(Tx *tx, T *word, T amount)
 	fur_store(tx, word, static_cast<T>(fur_load(tx, word) + amount));
 }
 
-/* Where a warehouse is: its data, and the transaction that is open there.  The warehouses of several
- * heaps are in several places.  Those functions below that may touch two warehouses take `at`:
- * at(w) is the place of warehouse w. */
+/* Where a warehouse is: its data, and the transaction that is open there.  The warehouses of
+ * several heaps are in several places.  Those functions below that may touch two warehouses take
+ * `at`: at(w) is the place of warehouse w. */
 template <class Tx>
 struct Place {
 	Tx *tx;

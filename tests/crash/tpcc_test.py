@@ -199,33 +199,22 @@ def kills(tm, times, heaps=1):
                 text=True,
             )
             assert after.returncode == 0 and json.loads(after.stdout)["verified"], after.stderr
-        if heaps > 1:
-            other = run("--tm", tm, *SMALL[:2], "--warehouses", "3", "--heaps", "3", *base[9:12])
-            assert other.returncode == 2 and "not 3" in other.stderr, other.stderr
-            return
-        other = run(
-            "--tm",
-            tm,
-            "--scale",
-            "tiny",
-            "--warehouses",
-            "3",
-            "--heap",
-            heap,
-            "--reuse",
-            "--heap-mib",
-            "600",
-        )
+        refusals(tm, heap, heaps)
+
+
+def refusals(tm, heap, heaps):
+    """The heap, or the group of heaps, holds another database than the one that is asked for."""
+    reuse = ["--heap", heap, "--reuse"]
+    other = ["--scale", "tiny", "--warehouses", "3", "--heap-mib", "600", *reuse]
+    other += ["--heaps", "3"] if heaps > 1 else []
+    refused = run("--tm", tm, *other)
+    says = "a group of 2 heaps, not 3" if heaps > 1 else "holds a database of 2 warehouses"
+    assert refused.returncode == 2 and says in refused.stderr, refused.stderr
+    for stranger in {"fur-opacity", "spht", "pisces"} - {tm} if heaps == 1 else ():
+        refused = run("--tm", stranger, *SMALL, *reuse)
         assert (
-            other.returncode == 2 and "holds a database of 2 warehouses" in other.stderr
-        ), other.stderr
-        for stranger in {"fur-opacity", "spht", "pisces"} - {tm}:
-            refused = run("--tm", stranger, *SMALL, "--heap", heap, "--reuse")
-            assert (
-                refused.returncode == 2
-                and heap in refused.stderr
-                and refused.stderr.count("\n") == 1
-            ), refused.stderr
+            refused.returncode == 2 and heap in refused.stderr and refused.stderr.count("\n") == 1
+        ), refused.stderr
 
 
 def usage():
