@@ -44,6 +44,9 @@ struct TmOptions {
 	/* Conflicts of hardware transactions before the lock is taken; libfur's default.  0: every
 	 * transaction takes the lock */
 	unsigned retries = 20;
+	/* Of a workload that is cut over several: the members of a group; the sizes are those of
+	 * each */
+	unsigned heaps = 1;
 
 	std::string path() const
 	{

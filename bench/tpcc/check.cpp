@@ -26,16 +26,16 @@ T fur_load(AtRest *, const T *p)
 namespace tpcc
 {
 
-const char *check_at_rest(const Database *db, bool table1)
+const char *check_at_rest(const Databases &all, bool table1)
 {
 	AtRest at_rest;
-	return check(&at_rest, db, table1);
+	return Checker<AtRest>(&at_rest, all, table1).check_stock();
 }
 
-const char *check_loaded_at_rest(const Database *db, bool table1)
+const char *check_loaded_at_rest(const Databases &all, bool table1)
 {
 	AtRest at_rest;
-	return check_loaded(&at_rest, db, table1);
+	return Checker<AtRest>(&at_rest, all, table1).check_loaded();
 }
 
 } // namespace tpcc

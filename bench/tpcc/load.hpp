@@ -53,7 +53,7 @@ public:
 	{
 	}
 
-	Database *load(uint64_t warehouses)
+	Database *load(uint64_t first, uint64_t warehouses)
 	{
 		update_([&](auto *tx) {
 			db_ = static_cast<Database *>(
@@ -76,7 +76,7 @@ public:
 				fur_store(tx, &item->price,
 				        static_cast<int64_t>(100 + i * 7919 % 9901));
 			});
-		for (uint64_t w = 1; w <= warehouses; w++)
+		for (uint64_t w = first; w < first + warehouses; w++)
 			warehouse(w);
 		return db_;
 	}
@@ -185,10 +185,12 @@ private:
 	Database *db_ = nullptr;
 };
 
+/* Warehouses from `first` on, and all items. */
 template <class Update, class Step>
-Database *load(Update &&update, uint64_t warehouses, const Scale &scale, uint64_t seed, Step &&step)
+Database *load(Update &&update, uint64_t warehouses, const Scale &scale, uint64_t seed, Step &&step,
+        uint64_t first = 1)
 {
-	return Loader<Update, Step>(update, scale, seed, step).load(warehouses);
+	return Loader<Update, Step>(update, scale, seed, step).load(first, warehouses);
 }
 
 } // namespace tpcc

@@ -9,119 +9,33 @@
 #include "../common/systems.hpp"
 #include "check.hpp"
 #include "footprints.hpp"
-#include "load.hpp"
+#include "heaps.hpp"
+#include "inputs.hpp"
 #include "table1.hpp"
 
+#include <algorithm>
 #include <array>
 #include <iostream>
-#include <sstream>
 
 namespace
 {
 
 using bench::json;
-using tpcc::Counting, tpcc::Footprint, tpcc::Plain;
+using tpcc::Counting, tpcc::Footprint, tpcc::Inputs, tpcc::Plain, tpcc::Workload;
+using tpcc::type_names;
+using enum tpcc::Type;
 
-enum Type { STOCK_LEVEL, DELIVERY, ORDER_STATUS, PAYMENT, NEW_ORDER, TYPES };
-const char *const type_names[] = {"stocklevel", "delivery", "orderstatus", "payment", "neworder"};
 const tpcc::PublishedFootprint table1[] = {{122e3, 0}, {86e3, 30}, {650, 0}, {97, 5}, {7500, 141}};
 
-/* Percentages, in the order of the types. */
-using Mix = std::array<double, TYPES>;
-const std::pair<const char *, Mix> named_mixes[] = {
-        {"standard", {4, 4, 4, 43, 45}}, {"stocklevel", {100, 0, 0, 0, 0}},
-        {"delivery", {0, 100, 0, 0, 0}}, {"orderstatus", {0, 0, 100, 0, 0}},
-        {"payment", {0, 0, 0, 100, 0}}, {"neworder", {0, 0, 0, 0, 100}},
-        {"orderstatus95", {0, 0, 95, 5, 0}},       /* FUR, Figure 4 */
-        {"read-dominated", {42.5, 5, 42.5, 5, 5}}, /* Figure 8: 85 % read-only */
+/* A system that cuts its data over several heaps: a thread has its transactions in each. */
+template <class Tm>
+concept OfHeaps = requires(typename Tm::Thread &self)
+{
+	self.of(0u);
 };
 
-struct Workload {
-	uint64_t warehouses = 1;
-	std::string mix_name = "standard", first_name, scale_name = "paper";
-	Mix mix{}, first{}; /* first: of thread 0 */
-	tpcc::Scale scale;
-	bool home = false, footprints = false;
-	void add_to_run(tools::CommandLine &line);
-	void check_run();
-};
-
-Mix parse_mix(const std::string &option, const std::string &text)
-{
-	for (const auto &[name, mix] : named_mixes)
-		if (text == name)
-			return mix;
-	Mix mix{};
-	double sum = 0;
-	std::istringstream in(text);
-	for (std::string part; std::getline(in, part, ',');) {
-		size_t equals = part.find('='), type = 0;
-		while (type < TYPES && part.substr(0, equals) != type_names[type])
-			type++;
-		char *end = nullptr;
-		double percent =
-		        equals == std::string::npos ? -1 : strtod(part.c_str() + equals + 1, &end);
-		if (type == TYPES || !end || *end || !(percent >= 0))
-			throw bench::Usage(option + " " + text + ": '" + part +
-			                   "' is not a mix: use standard, read-dominated, "
-			                   "orderstatus95, a type, or TYPE=PERCENT,... of "
-			                   "stocklevel, delivery, orderstatus, payment, neworder");
-		mix[type] += percent;
-		sum += percent;
-	}
-	if (sum < 99.999 || sum > 100.001) {
-		std::ostringstream is;
-		is << sum;
-		throw bench::Usage(option + " " + text + ": the percentages add up to " + is.str() +
-		                   ", not 100");
-	}
-	return mix;
-}
-
-/* The options of a run, which do not matter to loading. */
-void Workload::add_to_run(tools::CommandLine &line)
-{
-	line.option("--mix", mix_name,
-	        "standard, read-dominated, orderstatus95, a type, or TYPE=PERCENT,... (stocklevel, "
-	        "delivery, orderstatus, payment, neworder)");
-	line.option("--first-thread", first_name,
-	        "a mix for thread 0 alone; default: the mix of all threads");
-	line.flag("--home", home, "each thread uses only a warehouse of its own");
-}
-
-void Workload::check_run()
-{
-	mix = parse_mix("--mix", mix_name);
-	first = first_name.empty() ? mix : parse_mix("--first-thread", first_name);
-}
-
-tpcc::Scale parse_scale(const std::string &name)
-{
-	tpcc::Scale paper{3000, 100000, 1, 3, 100, false, false};
-	if (name == "paper")
-		return paper;
-	/* Its reads and writes, but for the height of a tree; for many warehouses where memory is
-	 * short */
-	if (name == "tenth")
-		return {300, 10000, 1, 3, 100, false, false};
-	/* 170 tombstones a district make delivery read as much as in Table 1.  Of 750 orders 225
-	 * have no carrier at load, so 55 are left to deliver. */
-	if (name == "table1")
-		return {3000, 100000, 5, 15, 100, false, false, true, 170};
-	if (name == "table1-tenth")
-		return {750, 10000, 5, 15, 100, false, false, true, 170};
-	if (name == "spec")
-		return {};
-	if (name == "spec-tenth")
-		return {300, 10000, 5, 15, 20, true, true};
-	if (name == "tiny") /* spec's rules on little data: for tests */
-		return {60, 1000, 5, 15, 20, true, true};
-	throw bench::Usage("--scale " + name +
-	                   ": use paper, tenth, table1, table1-tenth, spec, spec-tenth or tiny");
-}
-
-/* The size of the database, per warehouse: rows in blocks of 64 or 128 bytes, nodes of trees in
- * blocks of 256, at about 60 %. */
+/* The size of a heap's database, per warehouse: rows in blocks of 64 or 128 bytes, nodes of trees
+ * in blocks of 256, at about 60 %. */
 uint64_t heap_bytes_of(const Workload &w)
 {
 	uint64_t customers = tpcc::DISTRICTS * w.scale.customers,
@@ -129,117 +43,20 @@ uint64_t heap_bytes_of(const Workload &w)
 	uint64_t tree = 64, warehouse = customers * (128 + 64 + 64 + 5 * tree) +
 	                                lines * (64 + tree) + w.scale.items * (64 + tree);
 	/* Half as much again for leaves that split, and for the stock of each thread. */
-	return w.warehouses * warehouse * 3 / 2 + w.scale.items * (64 + tree) +
-	       (uint64_t(64) << 20);
+	return w.in_heap() * warehouse * 3 / 2 + w.scale.items * (64 + tree) + (uint64_t(64) << 20);
 }
 
 /* The growth by new orders and payments during the run: 130 MB a second of each thread, at most 8
- * GB. */
+ * GB; of each heap, which may have a larger share than another. */
 uint64_t growth_of(const bench::Options &o, const Workload &w)
 {
 	double threads = (w.first[PAYMENT] + w.first[NEW_ORDER] +
 	                         (o.most_threads - 1) * (w.mix[PAYMENT] + w.mix[NEW_ORDER])) /
 	                 100;
 	double seconds = o.seconds + (o.machine == "native" ? 0.5 : o.warm_up_seconds());
-	double bytes = seconds * threads * 1.3e8;
+	double bytes = seconds * threads * 1.3e8 * (w.heaps > 1 ? 1.5 : 1) / w.heaps;
 	return bytes < 8e9 ? static_cast<uint64_t>(bytes) : UINT64_C(8000000000);
 }
-
-using tpcc::Random;
-
-/* Inputs of the transactions, clauses 2.4.1 to 2.8.1. */
-class Inputs
-{
-public:
-	Inputs(const Workload &w, const Mix &mix, uint64_t seed, unsigned thread)
-	    : w_(w), mix_(mix), random_(seed * 1000003 + thread), home_(thread % w.warehouses + 1)
-	{
-	}
-
-	Type type()
-	{
-		double at = static_cast<double>(random_.uniform(0, 999999)) / 10000;
-		for (unsigned t = 0; t < TYPES; t++)
-			if ((at -= mix_[t]) < 0)
-				return static_cast<Type>(t);
-		return NEW_ORDER;
-	}
-	tpcc::NewOrder new_order(bool &roll_back)
-	{
-		tpcc::NewOrder in;
-		in.w = warehouse(), in.d = district(), in.c = customer(), in.date = ++date_;
-		in.lines = random_.uniform(w_.scale.least_lines, w_.scale.most_lines);
-		roll_back = w_.scale.rollbacks && random_.percent(1);
-		for (uint64_t n = 0; n < in.lines; n++) {
-			in.line[n].item = random_.non_uniform(8191, 1, w_.scale.items);
-			in.line[n].supplier =
-			        w_.warehouses > 1 && random_.percent(1) ? other(in.w) : in.w;
-			in.line[n].quantity = random_.uniform(1, 10);
-		}
-		if (roll_back)
-			in.line[in.lines - 1].item = w_.scale.items + 1;
-		return in;
-	}
-	tpcc::Payment payment()
-	{
-		tpcc::Payment in;
-		in.w = in.customer_w = warehouse(), in.d = in.customer_d = district(),
-		in.date = ++date_;
-		if (w_.warehouses > 1 && random_.percent(15))
-			in.customer_w = other(in.w), in.customer_d = district();
-		in.by_name = by_name();
-		in.c = customer(), in.name = name();
-		in.amount = static_cast<int64_t>(random_.uniform(100, 500000));
-		return in;
-	}
-	tpcc::OrderStatus order_status()
-	{
-		return {warehouse(), district(), customer(), name(), by_name()};
-	}
-	tpcc::Delivery delivery()
-	{
-		return {warehouse(), random_.uniform(1, 10), ++date_};
-	}
-	tpcc::StockLevel stock_level()
-	{
-		return {warehouse(), district(), w_.scale.stock_orders,
-		        static_cast<int64_t>(random_.uniform(10, 20))};
-	}
-
-private:
-	uint64_t warehouse()
-	{
-		return w_.home ? home_ : random_.uniform(1, w_.warehouses);
-	}
-	uint64_t other(uint64_t w)
-	{
-		return (w + random_.uniform(0, w_.warehouses - 2)) % w_.warehouses + 1;
-	}
-	uint64_t district()
-	{
-		return random_.uniform(1, tpcc::DISTRICTS);
-	}
-	uint64_t customer()
-	{
-		return random_.non_uniform(1023, 1, w_.scale.customers);
-	}
-	bool by_name()
-	{
-		return w_.scale.by_name && random_.percent(60);
-	}
-	/* A name that a customer has: the first customers have names 0, 1, ... */
-	uint64_t name()
-	{
-		uint64_t names = w_.scale.customers < tpcc::NAMES ? w_.scale.customers
-		                                                  : uint64_t(tpcc::NAMES);
-		return random_.non_uniform(255, 0, names - 1);
-	}
-
-	const Workload &w_;
-	const Mix &mix_;
-	Random random_;
-	uint64_t home_, date_ = 0;
-};
 
 template <class Tm>
 class Tpcc
@@ -249,40 +66,51 @@ public:
 	{
 		bench::aside([&] {
 			typename Tm::Thread self(tm);
-			db_ = static_cast<tpcc::Database *>(tm.root());
-			if (db_)
+			for (unsigned h = 0; h < w.heaps; h++)
+				db_[h] = static_cast<tpcc::Database *>(root(h));
+			if (std::all_of(db_, db_ + w.heaps, [](auto *db) { return db; }))
 				check_reused(self);
 			else
 				load(self);
-			bench::empty_logs(self);
+			for (unsigned h = 0; h < w.heaps; h++)
+				bench::empty_logs(of(self, h));
 		});
 	}
 
-	void run(unsigned thread, const std::function<void()> &start, const std::atomic<bool> &stop,
-	        bench::Progress &progress)
+	void run(unsigned thread, unsigned threads, const std::function<void()> &start,
+	        const std::atomic<bool> &stop, bench::Progress &progress)
 	{
 		typename Tm::Thread self(tm_);
-		Inputs inputs(w_, thread == 0 ? w_.first : w_.mix, seed_, thread + 1);
-		stock_.take(self, thread,
-		        {{sizeof(tpcc::History)}, {sizeof(tpcc::Order)}, {sizeof(tpcc::OrderLine)},
-		                {sizeof(btree::Node), FUR_CACHE_LINE}});
+		Inputs inputs(w_, thread == 0 ? w_.first : w_.mix, seed_, thread + 1, threads);
+		for (unsigned h = 0; h < w_.heaps; h++)
+			stock_[h].take(of(self, h), thread,
+			        {{sizeof(tpcc::History)}, {sizeof(tpcc::Order)},
+			                {sizeof(tpcc::OrderLine)},
+			                {sizeof(btree::Node), FUR_CACHE_LINE}});
 		start();
 		while (!stop.load(std::memory_order_relaxed)) {
-			Type type = inputs.type();
+			auto type = inputs.type();
 			Plain plain;
 			one(self, inputs, type, plain);
 			progress.count(type);
 		}
+		if constexpr (OfHeaps<Tm>)
+			over_heaps_ += self.committed_over();
 	}
 
 	std::string check()
 	{
 		std::string wrong;
 		bench::aside([&] {
-			const char *what = tpcc::check_at_rest(db_, w_.scale.table1);
+			const char *what = tpcc::check_at_rest(databases(), w_.scale.table1);
 			wrong = what ? what : "";
 		});
 		return wrong;
+	}
+	/* How many updates over several heaps have committed. */
+	uint64_t over_heaps() const
+	{
+		return over_heaps_.load();
 	}
 
 	/* Mean reads and writes of each type.  Each transaction changes the database, so this comes
@@ -292,14 +120,14 @@ public:
 		json all;
 		bench::aside([&] {
 			typename Tm::Thread self(tm_);
-			Inputs inputs(w_, w_.mix, seed_, 0);
+			Inputs inputs(w_, w_.mix, seed_, 0, 1);
 			for (unsigned t = 0; t < TYPES; t++) {
 				/* Few deliveries: each uses up an order of every district. */
 				uint64_t times = t == DELIVERY ? 20 : 100;
 				Footprint sum;
 				for (uint64_t k = 0; k < times; k++) {
 					Counting counting;
-					one(self, inputs, static_cast<Type>(t), counting);
+					one(self, inputs, static_cast<tpcc::Type>(t), counting);
 					sum.reads += counting.n.reads;
 					sum.writes += counting.n.writes;
 					sum.new_row_writes += counting.n.new_row_writes;
@@ -312,97 +140,187 @@ public:
 	}
 
 private:
+	using Self = typename Tm::Thread;
+	static constexpr unsigned MOST_HEAPS = OfHeaps<Tm> ? +bench::FurGroupTm::MOST : 1;
+
+	/* The thread's transactions in one heap. */
+	static auto &of(Self &self, [[maybe_unused]] unsigned heap)
+	{
+		if constexpr (OfHeaps<Tm>)
+			return self.of(heap);
+		else
+			return self;
+	}
+	void *root([[maybe_unused]] unsigned heap)
+	{
+		if constexpr (OfHeaps<Tm>)
+			return tm_.root(heap);
+		else
+			return tm_.root();
+	}
+	unsigned heap_of([[maybe_unused]] uint64_t w) const
+	{
+		if constexpr (OfHeaps<Tm>)
+			return static_cast<unsigned>((w - 1) / w_.in_heap());
+		else
+			return 0;
+	}
+	tpcc::Databases databases() const
+	{
+		return {db_, db_ + w_.heaps};
+	}
+
 	/* `with` turns the open transaction into the one that the body gets. */
 	template <class With>
-	void one(typename Tm::Thread &self, Inputs &inputs, Type type, With &with)
+	void one(Self &self, Inputs &inputs, tpcc::Type type, With &with)
 	{
 		switch (type) {
 		case STOCK_LEVEL: {
 			auto in = inputs.stock_level();
+			auto *db = db_[heap_of(in.w)];
 			uint64_t seen[1024];
-			shown_ = self.read([&](auto *tx) {
+			shown_ = of(self, heap_of(in.w)).read([&](auto *tx) {
 				return w_.scale.table1
-				               ? tpcc::table1::stock_level(with(tx), db_, in)
-				               : tpcc::stock_level(with(tx), db_, in, seen, 1024);
+				               ? tpcc::table1::stock_level(with(tx), db, in)
+				               : tpcc::stock_level(with(tx), db, in, seen, 1024);
 			});
 			break;
 		}
 		case ORDER_STATUS: {
 			auto in = inputs.order_status();
-			shown_ = static_cast<uint64_t>(self.read([&](auto *tx) {
-				return tpcc::order_status(with(tx), db_, in, w_.scale.table1);
+			auto *db = db_[heap_of(in.w)];
+			shown_ = static_cast<uint64_t>(of(self, heap_of(in.w)).read([&](auto *tx) {
+				return tpcc::order_status(with(tx), db, in, w_.scale.table1);
 			}));
 			break;
 		}
 		case DELIVERY: {
 			auto in = inputs.delivery();
-			shown_ = self.update([&](auto *tx) {
-				return w_.scale.table1 ? tpcc::table1::delivery(with(tx), db_, in)
-				                       : tpcc::delivery(with(tx), db_, in);
+			auto *db = db_[heap_of(in.w)];
+			shown_ = of(self, heap_of(in.w)).update([&](auto *tx) {
+				return w_.scale.table1 ? tpcc::table1::delivery(with(tx), db, in)
+				                       : tpcc::delivery(with(tx), db, in);
 			});
 			break;
 		}
-		case PAYMENT: {
-			auto in = inputs.payment();
-			self.update([&](auto *tx) {
-				if (w_.scale.table1)
-					tpcc::pay(with(tx), db_, in);
-				else
-					tpcc::payment(with(tx), db_, in);
-				return 0;
-			});
-			break;
-		}
+		case PAYMENT: payment(self, inputs.payment(), with); break;
 		default: new_order(self, inputs, with);
 		}
 	}
 	template <class With>
-	void new_order(typename Tm::Thread &self, Inputs &inputs, With &with)
+	void payment(Self &self, const tpcc::Payment &in, With &with)
+	{
+		auto body = [&](auto &&at) {
+			if (w_.scale.table1)
+				tpcc::pay_at(at, in);
+			else
+				tpcc::payment_at(at, in);
+			return true;
+		};
+		const unsigned heap = heap_of(in.w);
+		if constexpr (OfHeaps<Tm>)
+			if (heap != heap_of(in.customer_w)) {
+				over(self, std::array{heap, heap_of(in.customer_w)}, body);
+				return;
+			}
+		of(self, heap).update([&](auto *tx) {
+			return body(tpcc::everywhere(with(tx), db_[heap]));
+		});
+	}
+	template <class With>
+	void new_order(Self &self, Inputs &inputs, With &with)
 	{
 		bool roll_back;
 		auto in = inputs.new_order(roll_back);
-		auto body = [&](auto *tx) {
-			return tpcc::new_order(with(tx), db_, in, w_.scale.table1);
-		};
+		auto body = [&](auto &&at) { return tpcc::new_order_at(at, in, w_.scale.table1); };
+		const unsigned heap = heap_of(in.w);
+		if constexpr (OfHeaps<Tm>)
+			if (Heaps all = heaps_of(in); all.n > 1) {
+				over(self, std::span(all.heap, all.n), body);
+				return;
+			}
+		auto alone = [&](auto *tx) { return body(tpcc::everywhere(with(tx), db_[heap])); };
 		if (!roll_back)
-			self.update(body);
+			of(self, heap).update(alone);
 		else if constexpr (Tm::rolls_back)
-			self.update_or_abort(body);
+			of(self, heap).update_or_abort(alone);
 		/* Else the system cannot, and goes without. */
 	}
-
-	void load(typename Tm::Thread &self)
+	/* Of a new order's warehouse and suppliers, each once. */
+	struct Heaps {
+		unsigned heap[bench::FurGroupTm::MOST], n;
+	};
+	Heaps heaps_of(const tpcc::NewOrder &in) const
 	{
-		bench::ProgressBar bar("loading", tpcc::rows_to_load(w_.warehouses, w_.scale));
-		db_ = tpcc::load(
+		Heaps all = {{heap_of(in.w)}, 1};
+		for (uint64_t n = 0; n < in.lines; n++) {
+			const unsigned heap = heap_of(in.line[n].supplier);
+			if (std::find(all.heap, all.heap + all.n, heap) == all.heap + all.n)
+				all.heap[all.n++] = heap;
+		}
+		return all;
+	}
+	/* body(at) as one update over several heaps. */
+	template <class Body>
+	void over(Self &self, std::span<const unsigned> heaps, Body &body)
+	{
+		self.update_over(heaps, [&](const fur::GroupUpdate &tx) {
+			return body([&](uint64_t w) {
+				const unsigned heap = heap_of(w);
+				return tpcc::Place<fur_update>{tx[heap], db_[heap]};
+			});
+		});
+	}
+
+	void load(Self &self)
+	{
+		bench::ProgressBar bar(
+		        "loading", w_.heaps * tpcc::rows_to_load(w_.in_heap(), w_.scale));
+		for (unsigned h = 0; h < w_.heaps; h++)
+			load_heap(of(self, h), h, bar);
+		if (const char *wrong = tpcc::check_loaded_at_rest(databases(), w_.scale.table1))
+			throw std::runtime_error(
+			        std::string("the database is not consistent after loading: ") +
+			        wrong);
+	}
+	template <class Alone>
+	void load_heap(Alone &self, unsigned heap, bench::ProgressBar &bar)
+	{
+		db_[heap] = tpcc::load(
 		        [&](auto &&f) {
 			        self.update([&](auto *tx) {
 				        f(tx);
 				        return 0;
 			        });
 		        },
-		        w_.warehouses, w_.scale, seed_, [&bar] { bar.step(); });
+		        w_.in_heap(), w_.scale, seed_ + heap, [&bar] { bar.step(); },
+		        1 + heap * w_.in_heap());
 		/* The root goes in last: a load that was cut short is not taken for a database. */
 		self.update([&](auto *tx) {
-			tm_.set_root(tx, db_);
+			tm_.set_root(tx, db_[heap]);
 			return 0;
 		});
-		if (const char *wrong = tpcc::check_loaded_at_rest(db_, w_.scale.table1))
-			throw std::runtime_error(
-			        std::string("the database is not consistent after loading: ") +
-			        wrong);
 	}
 
-	void check_reused(typename Tm::Thread &self)
+	void check_reused(Self &self)
+	{
+		for (unsigned h = 0; h < w_.heaps; h++)
+			check_size(of(self, h), db_[h]);
+		if (const char *wrong = tpcc::check_at_rest(databases(), w_.scale.table1))
+			throw std::runtime_error(
+			        std::string("the database in the heap is not consistent: ") +
+			        wrong);
+	}
+	template <class Alone>
+	void check_size(Alone &self, const tpcc::Database *db)
 	{
 		uint64_t is[4];
 		self.read([&](auto *tx) {
-			is[0] = fur_load(tx, &db_->warehouses),
-			is[1] = fur_load(tx, &db_->customers), is[2] = fur_load(tx, &db_->items),
-			is[3] = fur_load(tx, &db_->tombstones);
+			is[0] = fur_load(tx, &db->warehouses), is[1] = fur_load(tx, &db->customers),
+			is[2] = fur_load(tx, &db->items), is[3] = fur_load(tx, &db->tombstones);
 			return 0;
 		});
-		if (is[0] != w_.warehouses || is[1] != w_.scale.customers ||
+		if (is[0] != w_.in_heap() || is[1] != w_.scale.customers ||
 		        is[2] != w_.scale.items || is[3] != w_.scale.tombstones)
 			throw bench::Usage("the heap holds a database of " + std::to_string(is[0]) +
 			                   " warehouses, " + std::to_string(is[1]) +
@@ -411,17 +329,15 @@ private:
 			                   " tombstones a district: ask for the same --warehouses "
 			                   "and --scale, or "
 			                   "another heap");
-		if (const char *wrong = tpcc::check_at_rest(db_, w_.scale.table1))
-			throw std::runtime_error(
-			        std::string("the database in the heap is not consistent: ") +
-			        wrong);
 	}
 
 	Tm &tm_;
 	const Workload &w_;
 	uint64_t seed_;
-	tpcc::Database *db_ = nullptr;
-	bench::Stock stock_;
+	/* Of each heap */
+	tpcc::Database *db_[MOST_HEAPS] = {};
+	bench::Stock stock_[MOST_HEAPS];
+	std::atomic<uint64_t> over_heaps_{0};
 	/* Output of a terminal, so that it is not optimised away */
 	static inline thread_local volatile uint64_t shown_;
 };
@@ -437,8 +353,10 @@ int run_on(bench::Options &o, Workload &w)
 	if (auto status = bench::each_run(o, of_run, [&] { bench::adopt(tm); }))
 		return *status;
 	tm.begin_run();
-	bench::Window window = bench::run_threads(o,
-	        [&](unsigned i, auto &start, auto &stop, auto &p) { tpcc.run(i, start, stop, p); });
+	bench::Window window =
+	        bench::run_threads(o, [&](unsigned i, auto &start, auto &stop, auto &p) {
+		        tpcc.run(i, o.threads, start, stop, p);
+	        });
 	json r = bench::common_result(o, "tpcc", window, type_names, TYPES);
 	tm.describe(r);
 	r["warehouses"] = w.warehouses;
@@ -446,12 +364,21 @@ int run_on(bench::Options &o, Workload &w)
 	r["first_thread"] = w.first_name.empty() ? w.mix_name : w.first_name;
 	r["scale"] = w.scale_name;
 	r["home"] = w.home;
+	if (w.homes)
+		r["homes"] = w.homes;
+	if (w.remote >= 0)
+		r["remote"] = w.remote;
+	if constexpr (OfHeaps<Tm>) {
+		r["heaps"] = w.heaps;
+		r["over_heaps"] = tpcc.over_heaps();
+	}
 	tm.results(r);
 	if (w.footprints)
 		r["footprints"] = footprints;
-	r["conditions"] = w.scale.table1 ? "3.3.2.1 to 7 and 12; 2, 3, 5 and 12 with tombstones; "
-	                                   "not 8 to 10, for payment inserts no history"
-	                                 : "3.3.2.1 to 10 and 12";
+	r["conditions"] = w.scale.table1
+	                          ? "3.3.2.1 to 7 and 12; 2, 3, 5 and 12 with tombstones; not 8 to "
+	                            "10, for payment inserts no history; and the stock"
+	                          : "3.3.2.1 to 10 and 12, and the stock";
 	std::string wrong = tpcc.check();
 	if (!wrong.empty())
 		std::cerr << "tpcc: not verified: " << wrong << "\n";
@@ -459,21 +386,45 @@ int run_on(bench::Options &o, Workload &w)
 	return bench::report(o, r);
 }
 
+/* f.operator()<Tm>() for the system and the number of heaps that the options ask for. */
+template <class F>
+int on_heaps(const bench::Options &o, F &&f)
+{
+	if (o.tm_options.heaps == 1)
+		return bench::on_system(o, f);
+	if (o.tm != "fur-opacity" && o.tm != "fur-snapshot")
+		throw bench::Usage("--tm " + o.tm + ": has one heap: use fur-opacity with --heaps");
+	return f.template operator()<bench::FurGroupTm>();
+}
+
+void check_heaps(bench::Options &o, Workload &w)
+{
+	if (w.heaps < 1 || w.heaps > bench::FurGroupTm::MOST || w.warehouses % w.heaps)
+		throw bench::Usage("--heaps " + std::to_string(w.heaps) +
+		                   ": use a divisor of the " + std::to_string(w.warehouses) +
+		                   " warehouses, at most " +
+		                   std::to_string(bench::FurGroupTm::MOST));
+	if (w.heaps > 1 && w.footprints)
+		throw bench::Usage("--footprints: measure them with one heap: leave --heaps out");
+	o.tm_options.heaps = w.heaps;
+}
+
 int run(bench::Options &o, Workload &w)
 {
 	w.check_run();
-	w.scale = parse_scale(w.scale_name);
+	w.scale = tpcc::parse_scale(w.scale_name);
 	if (w.warehouses < 1 || w.warehouses > 4096)
 		throw bench::Usage("--warehouses: use 1 to 4096");
+	check_heaps(o, w);
 	uint64_t needs = heap_bytes_of(w);
 	if (o.tm_options.heap_bytes && o.tm_options.heap_bytes < needs)
 		throw bench::Usage("--heap-mib " + std::to_string(o.tm_options.heap_bytes >> 20) +
-		                   ": " + std::to_string(w.warehouses) + " warehouses at --scale " +
+		                   ": " + std::to_string(w.in_heap()) + " warehouses at --scale " +
 		                   w.scale_name + " need at least " + std::to_string(needs >> 20));
 	if (!o.tm_options.heap_bytes)
 		o.tm_options.heap_bytes = needs + growth_of(o, w);
 	try {
-		return bench::on_system(o, [&]<class Tm>() { return run_on<Tm>(o, w); });
+		return on_heaps(o, [&]<class Tm>() { return run_on<Tm>(o, w); });
 	} catch (const btree::NoMemory &) {
 		throw bench::Usage(
 		        "the heap is too small for " + std::to_string(w.warehouses) +
@@ -492,6 +443,10 @@ int main(int argc, char **argv)
 	        "tpcc", argc, argv,
 	        [&](tools::CommandLine &line, bench::Options &) {
 		        line.option("--warehouses", w.warehouses, "number of warehouses");
+		        line.option("--heaps", w.heaps,
+		                "libfur: cut the warehouses over this many heaps of a group, up to "
+		                "16; the sizes are those of each heap.  With --heap, its file is "
+		                "the group's, and those of the heaps are FILE.0, FILE.1, ...");
 		        w.add_to_run(line);
 		        line.option("--scale", w.scale_name,
 		                "paper: as the FUR paper's published program; tenth: paper with a "

@@ -143,6 +143,20 @@ void add(Tx *tx, T *word, T amount)
 	fur_store(tx, word, static_cast<T>(fur_load(tx, word) + amount));
 }
 
+/* Where a warehouse is: its data, and the transaction that is open there.  The warehouses of
+ * several heaps are in several places.  Those functions below that may touch two warehouses take
+ * `at`: at(w) is the place of warehouse w. */
+template <class Tx>
+struct Place {
+	Tx *tx;
+	Database *db;
+};
+template <class Tx>
+auto everywhere(Tx *tx, Database *db)
+{
+	return [=](uint64_t) { return Place<Tx>{tx, db}; };
+}
+
 /* ------------------------------------------------------------ transactions */
 
 struct NewOrder {
@@ -162,11 +176,25 @@ bool items_exist(Tx *tx, const Database *db, const NewOrder &in)
 	return true;
 }
 
+template <class Tx>
+void take_stock(Place<Tx> at, uint64_t w, uint64_t item, uint64_t quantity, bool remote)
+{
+	Tx *tx = at.tx;
+	auto *stock = row<Stock>(tx, at.db->stock, stock_key(w, item));
+	int64_t left = fur_load(tx, &stock->quantity) - static_cast<int64_t>(quantity);
+	fur_store(tx, &stock->quantity, left >= 10 ? left : left + 91);
+	add(tx, &stock->ytd, static_cast<int64_t>(quantity));
+	add(tx, &stock->orders, int64_t(1));
+	if (remote)
+		add(tx, &stock->remote, int64_t(1));
+}
+
 /* Clause 2.4.  False: an item that does not exist; the caller rolls back.  `table1`: as in
  * table1.hpp. */
-template <class Tx>
-bool new_order(Tx *tx, Database *db, const NewOrder &in, bool table1 = false)
+template <class At>
+bool new_order_at(At &&at, const NewOrder &in, bool table1)
 {
+	auto [tx, db] = at(in.w);
 	auto *warehouse = row<Warehouse>(tx, db->warehouse, in.w);
 	auto *district = row<District>(tx, db->district, district_key(in.w, in.d));
 	auto *customer = row<Customer>(tx, db->customer, customer_key(in.w, in.d, in.c));
@@ -191,13 +219,7 @@ bool new_order(Tx *tx, Database *db, const NewOrder &in, bool table1 = false)
 			return false;
 		int64_t amount = static_cast<int64_t>(l.quantity) *
 		                 fur_load(tx, &reinterpret_cast<Item *>(found)->price);
-		auto *stock = row<Stock>(tx, db->stock, stock_key(l.supplier, l.item));
-		int64_t left = fur_load(tx, &stock->quantity) - static_cast<int64_t>(l.quantity);
-		fur_store(tx, &stock->quantity, left >= 10 ? left : left + 91);
-		add(tx, &stock->ytd, static_cast<int64_t>(l.quantity));
-		add(tx, &stock->orders, int64_t(1));
-		if (l.supplier != in.w)
-			add(tx, &stock->remote, int64_t(1));
+		take_stock(at(l.supplier), l.supplier, l.item, l.quantity, l.supplier != in.w);
 		auto *line =
 		        new_row<OrderLine>(tx, db->order_line, line_key(in.w, in.d, number, n + 1));
 		fur_store(tx, &line->item, l.item);
@@ -211,6 +233,11 @@ bool new_order(Tx *tx, Database *db, const NewOrder &in, bool table1 = false)
 	volatile int64_t shown = total * (10000 - discount) / 10000 * (10000 + tax) / 10000;
 	(void)shown;
 	return true;
+}
+template <class Tx>
+bool new_order(Tx *tx, Database *db, const NewOrder &in, bool table1 = false)
+{
+	return new_order_at(everywhere(tx, db), in, table1);
 }
 
 /* The customer in the middle of those of that name (clause 2.5.2.2). */
@@ -239,37 +266,58 @@ struct Payment {
 	int64_t amount;
 };
 
-/* Clause 2.5 without its row of history.  Returns the key of that row. */
+/* Returns how many payments the customer has made. */
 template <class Tx>
-uint64_t pay(Tx *tx, Database *db, const Payment &in)
+uint64_t charge(Tx *tx, Customer *customer, int64_t amount)
 {
-	auto *warehouse = row<Warehouse>(tx, db->warehouse, in.w);
-	auto *district = row<District>(tx, db->district, district_key(in.w, in.d));
-	uint64_t c =
-	        in.by_name ? customer_by_name(tx, db, in.customer_w, in.customer_d, in.name) : in.c;
-	auto *customer =
-	        row<Customer>(tx, db->customer, customer_key(in.customer_w, in.customer_d, c));
-	add(tx, &warehouse->ytd, in.amount);
-	add(tx, &district->ytd, in.amount);
-	add(tx, &customer->balance, -in.amount);
-	add(tx, &customer->ytd_payment, in.amount);
+	add(tx, &customer->balance, -amount);
+	add(tx, &customer->ytd_payment, amount);
 	int64_t payments = fur_load(tx, &customer->payments) + 1;
 	fur_store(tx, &customer->payments, payments);
 	if (fur_load(tx, &customer->bad_credit)) /* clause 2.5.2.2: noted with the customer */
-		fur_store(tx, reinterpret_cast<int64_t *>(&customer->data[0]), in.amount);
-	return history_key(in.customer_w, in.customer_d, c, static_cast<uint64_t>(payments));
+		fur_store(tx, reinterpret_cast<int64_t *>(&customer->data[0]), amount);
+	return static_cast<uint64_t>(payments);
 }
 
-/* Clause 2.5. */
-template <class Tx>
-void payment(Tx *tx, Database *db, const Payment &in)
+/* Clause 2.5 without its row of history.  Returns the key of that row. */
+template <class At>
+uint64_t pay_at(At &&at, const Payment &in)
 {
-	uint64_t key = pay(tx, db, in);
+	auto [tx, db] = at(in.w);
+	auto [its_tx, its_db] = at(in.customer_w);
+	auto *warehouse = row<Warehouse>(tx, db->warehouse, in.w);
+	auto *district = row<District>(tx, db->district, district_key(in.w, in.d));
+	uint64_t c =
+	        in.by_name ? customer_by_name(its_tx, its_db, in.customer_w, in.customer_d, in.name)
+	                   : in.c;
+	auto *customer = row<Customer>(
+	        its_tx, its_db->customer, customer_key(in.customer_w, in.customer_d, c));
+	add(tx, &warehouse->ytd, in.amount);
+	add(tx, &district->ytd, in.amount);
+	return history_key(in.customer_w, in.customer_d, c, charge(its_tx, customer, in.amount));
+}
+template <class Tx>
+uint64_t pay(Tx *tx, Database *db, const Payment &in)
+{
+	return pay_at(everywhere(tx, db), in);
+}
+
+/* Clause 2.5.  The row of history is where the warehouse is. */
+template <class At>
+void payment_at(At &&at, const Payment &in)
+{
+	uint64_t key = pay_at(at, in);
+	auto [tx, db] = at(in.w);
 	auto *history = new_row<History>(tx, db->history, key);
 	fur_store(tx, &history->warehouse, in.w);
 	fur_store(tx, &history->district, in.d);
 	fur_store(tx, &history->date, in.date);
 	fur_store(tx, &history->amount, in.amount);
+}
+template <class Tx>
+void payment(Tx *tx, Database *db, const Payment &in)
+{
+	payment_at(everywhere(tx, db), in);
 }
 
 struct OrderStatus {

@@ -36,6 +36,7 @@ def runs():
         ["--tm", "specpmt-paper", *SMALL],
         ["--tm", "pisces", *SMALL, "--mix", "delivery"],
         ["--tm", "fur-opacity", *SMALL, "--mix", "read-dominated"],
+        ["--tm", "fur-snapshot", *SMALL, "--homes", "2", "--remote", "50"],
         ["--tm", "fur-opacity", *SMALL, "--mix", "delivery=50,neworder=50"],
     )
     for args in (every[0], every[2], every[-1]) if SMOKE else every:
@@ -48,6 +49,29 @@ def runs():
             assert r["footprints"][kind]["writes"] == 0 and r["footprints"][kind]["reads"] > 10, r[
                 "footprints"
             ]
+
+
+def heaps():
+    """Warehouses in several heaps: all conditions hold over all of them, and the shares of updates
+    over two of them are as asked."""
+    for number, tm, *args in (
+        ("2", "fur-opacity", "--remote", "40"),
+        ("2", "fur-snapshot", "--remote", "0"),
+        ("4", "fur-opacity"),
+        ("4", "fur-opacity", "--homes", "4", "--scale", "table1-tenth", "--remote", "100"),
+    )[: 1 if SMOKE else None]:
+        large = [*SMALL[:2], "--warehouses", number, "--threads", "3", "--heaps", number]
+        result = run("--tm", tm, *large, *args, "--seconds", "0.1", "--json", "-")
+        assert result.returncode == 0, (args, result.stdout, result.stderr)
+        r = json.loads(result.stdout)
+        assert r["verified"] is True and r["heaps"] == int(number) and "stock" in r["conditions"], r
+        both = r["run_commits"]["payment"] + r["run_commits"]["neworder"]
+        if "--remote" not in args:  # of some lines and payments
+            assert both > r["over_heaps"] > 0, r
+        elif r["remote"] in (0, 100):  # but orders that were rolled back count as run
+            assert both * 0.9 <= r["over_heaps"] <= both if r["remote"] else not r["over_heaps"], r
+        else:
+            assert both > r["over_heaps"] > 0, r
 
 
 def table1():
@@ -139,7 +163,7 @@ def first_thread():
         assert r["mix"] == "orderstatus" and r["first_thread"] == "payment", r
 
 
-def kills(tm, times):
+def kills(tm, times, heaps=1):
     """Killed at random instants; consistent after each recovery, by the next open or, for libfur,
     by its replayer."""
     with tempfile.TemporaryDirectory(
@@ -147,6 +171,7 @@ def kills(tm, times):
     ) as place:
         heap = os.path.join(place, "heap")
         base = [tpcc, "--tm", tm, *SMALL, "--heap", heap, "--reuse", "--heap-mib", "600"]
+        base += ["--heaps", str(heaps), "--remote", "30"] if heaps > 1 else []
         first = subprocess.run(
             [*base, "--seconds", "0.1", "--json", "-"], stdout=subprocess.PIPE, text=True
         )
@@ -158,7 +183,7 @@ def kills(tm, times):
             time.sleep(0.2 + random.random() * 0.4)
             child.send_signal(signal.SIGKILL)
             child.wait()
-            if k % 2 and tm == "fur-opacity":
+            if k % 2 and tm == "fur-opacity" and heaps == 1:
                 replayed = subprocess.run(
                     [replayer, "--heap", heap, "--once"],
                     stdout=subprocess.PIPE,
@@ -174,29 +199,22 @@ def kills(tm, times):
                 text=True,
             )
             assert after.returncode == 0 and json.loads(after.stdout)["verified"], after.stderr
-        other = run(
-            "--tm",
-            tm,
-            "--scale",
-            "tiny",
-            "--warehouses",
-            "3",
-            "--heap",
-            heap,
-            "--reuse",
-            "--heap-mib",
-            "600",
-        )
+        refusals(tm, heap, heaps)
+
+
+def refusals(tm, heap, heaps):
+    """The heap, or the group of heaps, holds another database than the one that is asked for."""
+    reuse = ["--heap", heap, "--reuse"]
+    other = ["--scale", "tiny", "--warehouses", "3", "--heap-mib", "600", *reuse]
+    other += ["--heaps", "3"] if heaps > 1 else []
+    refused = run("--tm", tm, *other)
+    says = "a group of 2 heaps, not 3" if heaps > 1 else "holds a database of 2 warehouses"
+    assert refused.returncode == 2 and says in refused.stderr, refused.stderr
+    for stranger in {"fur-opacity", "spht", "pisces"} - {tm} if heaps == 1 else ():
+        refused = run("--tm", stranger, *SMALL, *reuse)
         assert (
-            other.returncode == 2 and "holds a database of 2 warehouses" in other.stderr
-        ), other.stderr
-        for stranger in {"fur-opacity", "spht", "pisces"} - {tm}:
-            refused = run("--tm", stranger, *SMALL, "--heap", heap, "--reuse")
-            assert (
-                refused.returncode == 2
-                and heap in refused.stderr
-                and refused.stderr.count("\n") == 1
-            ), refused.stderr
+            refused.returncode == 2 and heap in refused.stderr and refused.stderr.count("\n") == 1
+        ), refused.stderr
 
 
 def usage():
@@ -215,6 +233,12 @@ def usage():
         (["--ring-slots", "5"], "ring_slots is"),
         (["--tm", "none", "--threads", "2"], "--threads 1"),
         (["--machine", "vax"], "--machine vax"),
+        (["--warehouses", "4", "--heaps", "3"], "--heaps 3"),
+        (["--warehouses", "32", "--heaps", "32"], "at most 16"),
+        (["--warehouses", "2", "--heaps", "2", "--tm", "spht"], "has one heap"),
+        (["--warehouses", "2", "--heaps", "2", "--footprints"], "--footprints"),
+        (["--remote", "101"], "--remote"),
+        (["--warehouses", "3", "--homes", "2"], "--homes 2"),
     ]:
         result = run(*args)
         assert result.returncode == 2, (args, result.returncode, result.stderr)
@@ -222,6 +246,7 @@ def usage():
 
 
 runs()
+heaps()
 first_thread()
 usage()
 if SMOKE:
@@ -232,4 +257,5 @@ table1()
 other_scale()
 for system, number in (("fur-opacity", 8), ("spht", 4), ("pisces", 4), ("specpmt", 4)):
     kills(system, number)
+kills("fur-opacity", 8, heaps=2)
 print("ok")

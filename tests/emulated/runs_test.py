@@ -67,6 +67,20 @@ def repeats_with_software_updates():
     assert first[0]["software_commits"] > 0 and first == again, (first, again)
 
 
+def heaps():
+    """TPC-C over two heaps of a group: a line is as its run alone."""
+    machine = ["--machine", "epyc", "--scale", "tiny", "--warehouses", "2", "--heaps", "2"]
+    machine += ["--most-threads", "4", "--log-mib", "1", "--heap-mib", "80"]
+    line = "--threads 4 --seconds 0.0001 --remote 40"
+    done = run(TPCC, *machine, "--runs", "-", lines=["--threads 2 --seconds 0.0001", line])
+    assert done.returncode == 0, done.stderr
+    one = results(done)[1]
+    (alone,) = results(run(TPCC, *machine, *line.split(), "--json", "-"))
+    for result in (one, alone):  # but for a nanosecond of the measured time
+        assert 0 < result.pop("throughput") and 0 < result.pop("seconds")
+    assert alone == one and one["over_heaps"] > 0 and one["verified"], (alone, one)
+
+
 def updates_move():
     """Updates that lose most of their time in hardware run in software, unless the back end was
     asked for by name."""
@@ -166,6 +180,7 @@ with tempfile.TemporaryDirectory() as place:
     for system in ("fur-opacity", "spht", "pisces"):
         file_unchanged(place, system)
     repeats_with_software_updates()
+    heaps()
     updates_move()
     failures()
     killed_child()
