@@ -32,7 +32,9 @@ uint64_t transaction_of(const Request &r)
 {
 	switch (r.kind) {
 	case OLTPIM_GET: return r.get.transaction;
-	case OLTPIM_SCAN: return r.scan.transaction;
+	case OLTPIM_READ: return r.read.transaction;
+	case OLTPIM_SCAN:
+	case OLTPIM_FIRST: return r.scan.transaction;
 	default: return r.write.transaction;
 	}
 }
@@ -41,7 +43,9 @@ uint64_t begin_of(const Request &r)
 {
 	switch (r.kind) {
 	case OLTPIM_GET: return r.get.begin;
-	case OLTPIM_SCAN: return r.scan.begin;
+	case OLTPIM_READ: return r.read.begin;
+	case OLTPIM_SCAN:
+	case OLTPIM_FIRST: return r.scan.begin;
 	default: return r.write.begin;
 	}
 }
@@ -50,6 +54,19 @@ uint64_t begin_of(const Request &r)
 uint64_t key_of(const Request &r)
 {
 	return r.write.key;
+}
+
+bool reads(const Request &r)
+{
+	return r.kind != OLTPIM_UPDATE && r.kind != OLTPIM_REMOVE;
+}
+
+/* What a reader of the version gets. */
+uint64_t seen_of(const Tuple &t)
+{
+	if (t.is_removed)
+		return 0;
+	return oltpim_is_entry(t.key) ? t.value : reinterpret_cast<uint64_t>(&t);
 }
 
 bool sees(const Request &r, const Tuple &t)
@@ -101,7 +118,7 @@ DramStore::~DramStore() = default;
 
 unsigned DramStore::place_of(uint64_t key) const
 {
-	return static_cast<unsigned>(hash_of(key, setup_.shift) % setup_.partitions);
+	return static_cast<unsigned>(hash_of(key, setup_.shifts) % setup_.partitions);
 }
 
 void DramStore::issue(Request &request, unsigned worker)
@@ -166,12 +183,14 @@ bool DramStore::begin(Walk &w)
 		w.request->reply.written = {};
 	/* Acquire: the loads of nodes are later. */
 	w.changes = p.changes.load(std::memory_order_acquire);
+	if (w.request->kind == OLTPIM_READ)
+		return look_at(w, w.request->read.object);
 	if (w.changes & 1)
 		return false;
 	w.node = peek(p.roots[tree_of(key_of(*w.request))]);
 	w.at = 0;
 	if (!w.node) {
-		if (w.request->kind != OLTPIM_GET && w.request->kind != OLTPIM_SCAN)
+		if (!reads(*w.request))
 			w.request->reply.written.status = OLTPIM_MISSING;
 		return !changed(p, w);
 	}
@@ -215,7 +234,7 @@ bool DramStore::look_at(Walk &w, uint32_t object)
 bool DramStore::pass_leaf(Walk &w)
 {
 	Request &r = *w.request;
-	if (r.kind == OLTPIM_SCAN)
+	if (r.kind == OLTPIM_SCAN || r.kind == OLTPIM_FIRST)
 		return next_entry(w);
 	const unsigned at = position(*w.node, key_of(r));
 	const bool there = peek(w.node->count) && peek(w.node->keys[at]) == key_of(r);
@@ -226,7 +245,7 @@ bool DramStore::pass_leaf(Walk &w)
 	}
 	if (there)
 		return look_at(w, static_cast<uint32_t>(object));
-	if (r.kind != OLTPIM_GET)
+	if (!reads(r))
 		r.reply.written.status = OLTPIM_MISSING;
 	return true;
 }
@@ -241,7 +260,7 @@ bool DramStore::next_entry(Walk &w)
 		w.at++;
 	const bool in_leaf = w.at < count;
 	const bool ends = (in_leaf && peek(w.node->keys[w.at]) > r.scan.last) ||
-	                  r.reply.scanned->n == OLTPIM_SCAN_MOST;
+	                  (r.kind == OLTPIM_SCAN && r.reply.scanned->n == OLTPIM_SCAN_MOST);
 	const Node *next = peek(w.node->next);
 	const uint64_t object = in_leaf ? peek(w.node->below[w.at]) : 0;
 	if (changed(p, w)) {
@@ -276,7 +295,7 @@ bool DramStore::pass_object(Walk &w)
 bool DramStore::pass_tuple(Queue &q, Walk &w)
 {
 	Request &r = *w.request;
-	if (r.kind == OLTPIM_UPDATE || r.kind == OLTPIM_REMOVE) {
+	if (!reads(r)) {
 		write(q, w);
 		return true;
 	}
@@ -286,11 +305,10 @@ bool DramStore::pass_tuple(Queue &q, Walk &w)
 			prefetch_(w.tuple, 1);
 		return false;
 	}
-	const uint64_t seen =
-	        w.tuple && !w.tuple->is_removed ? reinterpret_cast<uint64_t>(w.tuple) : 0;
-	if (r.kind == OLTPIM_GET) {
+	const uint64_t seen = w.tuple ? seen_of(*w.tuple) : 0;
+	if (r.kind != OLTPIM_SCAN) {
 		r.reply.tuple = seen;
-		return true;
+		return seen || r.kind != OLTPIM_FIRST || next_entry(w);
 	}
 	if (seen)
 		r.reply.scanned->tuples[r.reply.scanned->n++] = seen;

@@ -26,7 +26,7 @@ namespace oltpim
 
 struct DramSetup {
 	unsigned workers = 1, partitions = 64;
-	unsigned shift = 0;   /* R of hash_of() */
+	Shifts shifts = {};   /* R of the paper */
 	bool collects = true; /* versions that no transaction sees */
 };
 
@@ -40,6 +40,10 @@ public:
 	~DramStore() override;
 
 	unsigned place_of(uint64_t key) const override;
+	bool keeps_entry(uint64_t) const override
+	{
+		return false;
+	}
 	void issue(Request &request, unsigned worker) override;
 	bool help(unsigned worker) override;
 	unsigned parts() const override;

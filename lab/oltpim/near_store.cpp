@@ -390,7 +390,7 @@ NearStore::~NearStore()
 unsigned NearStore::place_of(uint64_t key) const
 {
 	return static_cast<unsigned>(
-	        hash_of(key, setup_.shift) % (uint64_t{setup_.ranks} * setup_.elements));
+	        hash_of(key, setup_.shifts) % (uint64_t{setup_.ranks} * setup_.elements));
 }
 
 void NearStore::issue(Request &request, unsigned worker)

@@ -26,7 +26,7 @@ namespace oltpim
 struct NearSetup {
 	std::string machine = "threads"; /* of near_threads; otherwise an emulated one */
 	unsigned ranks = 2, elements = 4, tasklets = 4, host_threads = 1;
-	unsigned shift = 0;                /* R of hash_of() */
+	Shifts shifts = {};                /* R of the paper */
 	uint64_t objects = 4096;           /* most, of a module */
 	uint64_t versions = 8192;          /* most, of a module */
 	uint32_t batch_bytes = 32768;      /* of a module */
@@ -100,6 +100,10 @@ public:
 	NearStore &operator=(const NearStore &) = delete;
 
 	unsigned place_of(uint64_t key) const override;
+	bool keeps_entry(uint64_t) const override
+	{
+		return true;
+	}
 	void issue(Request &request, unsigned worker) override;
 	bool help(unsigned worker) override;
 	unsigned parts() const override;

@@ -237,7 +237,7 @@ void Ycsb::make_near()
 	n.machine = s_.modules;
 	n.ranks = s_.ranks, n.elements = s_.elements, n.tasklets = s_.tasklets;
 	n.host_threads = s_.host_threads;
-	n.shift = mix_.shift;
+	n.shifts[0] = static_cast<uint8_t>(mix_.shift);
 	const uint64_t modules = uint64_t{s_.ranks} * s_.elements;
 	/* Hashing does not share evenly: with 6 standard deviations no module has more. */
 	const double share = static_cast<double>(s_.records) / static_cast<double>(modules);
@@ -256,7 +256,7 @@ void Ycsb::make_dram()
 	DramSetup d;
 	d.workers = s_.threads;
 	d.partitions = 256;
-	d.shift = mix_.shift;
+	d.shifts[0] = static_cast<uint8_t>(mix_.shift);
 	d.collects = !s_.keep_versions;
 	store_ = std::make_unique<DramStore>(d, numbers_, prefetch_lines);
 }

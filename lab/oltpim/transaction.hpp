@@ -27,6 +27,8 @@ struct Database {
 	Numbers &numbers;
 	std::atomic<uint64_t> transactions{1}; /* the next one's number; 0 has loaded the records */
 	std::atomic<uint64_t> clock{1};        /* of begins and returns, if there is a history */
+	/* The entry that a row has in a secondary index, if there is one: for histories */
+	uint64_t (*entry_of)(const Tuple &row) = nullptr;
 };
 
 class Transaction
@@ -57,6 +59,11 @@ public:
 	/* Add a request to the round; returns its number there. */
 	unsigned get(uint64_t key);
 	unsigned scan(uint64_t first, uint64_t last);
+	/* As scan(), and finds no more than one. */
+	unsigned first(uint64_t first, uint64_t last);
+	/* The row that an entry of a secondary index names: target(), or found_target(). */
+	unsigned read(uint64_t target);
+	/* The value of an entry is the target that it names. */
 	unsigned insert(uint64_t key, uint64_t value)
 	{
 		return add_write(OLTPIM_INSERT, key, value);
@@ -105,6 +112,16 @@ public:
 	{
 		return results_[request].count;
 	}
+	/* Of a scan of a secondary index: what its nth entry names */
+	uint64_t found_target(unsigned request, unsigned nth) const
+	{
+		return scanned_[request].tuples[nth];
+	}
+	/* Of a write: the row that an entry is to name */
+	uint64_t target(unsigned request) const
+	{
+		return results_[request].value;
+	}
 
 	void commit();
 	void abort();
@@ -126,15 +143,20 @@ private:
 	struct Written {
 		unsigned place;
 		uint32_t object;
-		Tuple *tuple;
+		Tuple *tuple; /* NULL: an entry, which its module keeps */
 	};
 
 	Request &add(oltpim_kind kind, unsigned place);
 	unsigned add_write(oltpim_kind kind, uint64_t key, uint64_t value);
 	void take_replies();
-	Result take_read(uint64_t key, uint64_t tuple);
+	Result take_found(uint64_t key, const uint64_t *found, uint64_t n);
+	Result take_row(const Request &r);
+	void add_to_history(const Tuple &t);
+	void add_lookup(const Request &r);
+	void add_kept(unsigned place, uint32_t object);
 	Result take_write(const Request &r);
 	void link(Tuple *tuple, Tuple *before, const Request &r);
+	unsigned add_scan(oltpim_kind kind, uint64_t first, uint64_t last);
 	void collect(const oltpim_written &w);
 	void finalise();
 	void finish_commit();

@@ -11,7 +11,9 @@ import sys
 FILTERS = {
     "classes": "*CommitsComeBeforeReads*",
     "collect": "*CollectsVersions*",
+    "entry": "*LookupsFindWhatTransactionsSee*",
     "first": "*UpdateIsNotLost*",
+    "row": "*LookupsFindWhatTransactionsSee*",
     "unordered": "*SettlesInOrder*",
     "unseen": "*SettlesInOrder*",
 }
