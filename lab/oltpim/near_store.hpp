@@ -34,11 +34,6 @@ struct NearSetup {
 	const near_clock *clock = nullptr; /* of an emulated host */
 };
 
-/* A record to be loaded */
-struct Record {
-	uint64_t key, tuple;
-};
-
 /* What the rank's batches had. */
 struct BatchCounts {
 	uint64_t batches = 0, requests = 0;
@@ -50,7 +45,8 @@ public:
 	NearRank(const NearSetup &setup, const oltpim_layout &layout, near_rank *rank,
 	        const Numbers &numbers);
 	void append(Request &r);
-	/* Give each of the rank's modules the records of its list, in the order of their keys. */
+	/* Give each of the rank's modules the records of its list, in the order of their keys; the
+	 * content of an entry is its target. */
 	void load(const std::vector<Record> *of_modules);
 	/* Wait for the rank's channel. */
 	void touch();
@@ -109,9 +105,7 @@ public:
 	unsigned parts() const override;
 	bool help_part(unsigned part) override;
 
-	/* Give the modules these records, as transaction 0 with number 0; keys rise.  Before any
-	 * transaction. */
-	void load(const std::vector<Record> &records);
+	void load(const std::vector<Record> &records) override;
 
 	/* On an emulated host, wait until the channels have carried what was loaded. */
 	void settle_channels();

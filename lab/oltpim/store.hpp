@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 namespace oltpim
 {
@@ -37,6 +38,11 @@ struct Request {
 	Request *next; /* of a list */
 };
 
+/* To be loaded.  `content`: of an entry, the key of its row; of a row, the address of its tuple. */
+struct Record {
+	uint64_t key, content;
+};
+
 class Store
 {
 public:
@@ -46,6 +52,8 @@ public:
 	/* Does it keep what a version of this entry, of a secondary index, names?  Else a version
 	 * is a tuple of the host, whose value is that. */
 	virtual bool keeps_entry(uint64_t key) const = 0;
+	/* Have these records, as transaction 0 with number 0; keys rise.  Before any request. */
+	virtual void load(const std::vector<Record> &records) = 0;
 	/* Take a request, which stays where it is until it is served. */
 	virtual void issue(Request &request, unsigned worker) = 0;
 	/* Do a part of the work on requests that were issued.  False: nothing to do right now. */

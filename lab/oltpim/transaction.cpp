@@ -27,8 +27,9 @@ uint64_t address_of(Tuple *tuple)
 
 Request &Transaction::add(oltpim_kind kind, unsigned place)
 {
-	if (n_ == MOST)
-		throw std::logic_error("a round has at most " + std::to_string(MOST) + " requests");
+	if (n_ == most_)
+		throw std::logic_error(
+		        "a round has at most " + std::to_string(most_) + " requests");
 	Request &r = requests_[n_++];
 	r.kind = kind;
 	r.place = place;
@@ -36,7 +37,7 @@ Request &Transaction::add(oltpim_kind kind, unsigned place)
 	r.reply.written = {};
 	if (kind == OLTPIM_SCAN) {
 		if (!scanned_)
-			scanned_ = std::make_unique<oltpim_scanned[]>(MOST);
+			scanned_ = std::make_unique<oltpim_scanned[]>(most_);
 		r.reply.scanned = &scanned_[n_ - 1];
 	}
 	return r;
@@ -76,6 +77,13 @@ unsigned Transaction::add_write(oltpim_kind kind, uint64_t key, uint64_t value)
 	const bool keeps = oltpim_is_entry(key) && db_.store.keeps_entry(key);
 	add(kind, db_.store.place_of(key)).write = {key, number_, done_.begin,
 	        keeps ? value : address_of(tuples_.make(key, number_, value))};
+	return n_ - 1;
+}
+
+unsigned Transaction::add_row(oltpim_kind kind, uint64_t key, const void *row, size_t bytes)
+{
+	add(kind, db_.store.place_of(key)).write = {
+	        key, number_, done_.begin, address_of(tuples_.make(key, number_, 0, row, bytes))};
 	return n_ - 1;
 }
 
@@ -121,9 +129,14 @@ Transaction::Result Transaction::take_found(uint64_t key, const uint64_t *found,
 	Result result;
 	for (uint64_t k = 0; k < n && found[k]; k++) {
 		result.count++;
-		result.value += oltpim_is_entry(key) ? found[k] : tuple_at(found[k])->value;
-		if (history_ && !oltpim_is_entry(key))
-			add_to_history(*tuple_at(found[k]));
+		if (oltpim_is_entry(key)) {
+			result.value += found[k];
+			continue;
+		}
+		result.tuple = tuple_at(found[k]);
+		result.value += result.tuple->value;
+		if (history_)
+			add_to_history(*result.tuple);
 	}
 	result.found = result.count != 0;
 	return result;
@@ -138,6 +151,7 @@ Transaction::Result Transaction::take_row(const Request &r)
 		result.found = true;
 		result.count = 1;
 		result.value = row->value;
+		result.tuple = row;
 		if (history_)
 			add_to_history(*row);
 	}

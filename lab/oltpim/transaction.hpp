@@ -34,13 +34,14 @@ struct Database {
 class Transaction
 {
 public:
-	/* The most requests at a time. */
 	static constexpr unsigned MOST = 64;
 
-	/* `history`: NULL, or where it is added when it has committed. */
-	Transaction(Database &db, Tuples &tuples, unsigned worker, unsigned slot, History *history)
+	/* `history`: NULL, or where it is added when it has committed.  `most`: requests at a
+	 * time. */
+	Transaction(Database &db, Tuples &tuples, unsigned worker, unsigned slot, History *history,
+	        unsigned most = MOST)
 	    : db_(db), tuples_(tuples), worker_(worker), slot_(slot), history_(history),
-	      requests_(std::make_unique<Request[]>(MOST))
+	      most_(most), requests_(std::make_unique<Request[]>(most))
 	{
 	}
 
@@ -76,6 +77,17 @@ public:
 	{
 		return add_write(OLTPIM_REMOVE, key, 0);
 	}
+	/* The same with a row, which is copied. */
+	template <class Row>
+	unsigned insert_row(uint64_t key, const Row &row)
+	{
+		return add_row(OLTPIM_INSERT, key, &row, sizeof(row));
+	}
+	template <class Row>
+	unsigned update_row(uint64_t key, const Row &row)
+	{
+		return add_row(OLTPIM_UPDATE, key, &row, sizeof(row));
+	}
 	void issue();
 
 	/* Is the round served?  Then its results are there. */
@@ -94,6 +106,11 @@ public:
 	{
 		return failed_;
 	}
+	/* Requests of the last round */
+	unsigned replies() const
+	{
+		return static_cast<unsigned>(results_.size());
+	}
 	/* Of the last round.  A tuple that is not there has value 0. */
 	oltpim_status status(unsigned request) const
 	{
@@ -106,6 +123,16 @@ public:
 	uint64_t value(unsigned request) const
 	{
 		return results_[request].value;
+	}
+	/* NULL: it is not there. */
+	const Tuple *tuple(unsigned request) const
+	{
+		return results_[request].tuple;
+	}
+	/* Of a scan of rows: the nth that was found */
+	const Tuple *found_tuple(unsigned request, unsigned nth) const
+	{
+		return reinterpret_cast<const Tuple *>(scanned_[request].tuples[nth]);
 	}
 	/* Of a scan: tuples found, and the sum of their values */
 	uint64_t count(unsigned request) const
@@ -139,6 +166,7 @@ private:
 		oltpim_status status = OLTPIM_DONE;
 		bool found = false;
 		uint64_t value = 0, count = 0;
+		const Tuple *tuple = nullptr;
 	};
 	struct Written {
 		unsigned place;
@@ -148,6 +176,7 @@ private:
 
 	Request &add(oltpim_kind kind, unsigned place);
 	unsigned add_write(oltpim_kind kind, uint64_t key, uint64_t value);
+	unsigned add_row(oltpim_kind kind, uint64_t key, const void *row, size_t bytes);
 	void take_replies();
 	Result take_found(uint64_t key, const uint64_t *found, uint64_t n);
 	Result take_row(const Request &r);
@@ -166,6 +195,7 @@ private:
 	Tuples &tuples_;
 	const unsigned worker_, slot_;
 	History *const history_;
+	const unsigned most_;
 	std::unique_ptr<Request[]> requests_;
 	std::unique_ptr<oltpim_scanned[]> scanned_; /* replies of scans, if there was one */
 	unsigned n_ = 0;                            /* in the round */

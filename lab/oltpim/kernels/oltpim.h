@@ -56,7 +56,7 @@ enum {
 	OLTPIM_TREES = 16,
 	OLTPIM_SCAN_MOST = 16, /* values of a scan's reply */
 	OLTPIM_TREE_SHIFT = 56,
-	OLTPIM_SECONDARY = 8,
+	OLTPIM_SECONDARY = 12,
 	OLTPIM_LATCHES = 32, /* of objects: each is for those of a hash of their number */
 	/* What an insert may need of nodes: one of each level, and a new root */
 	OLTPIM_NODES_SPARE = 12,

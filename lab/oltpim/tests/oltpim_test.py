@@ -54,6 +54,9 @@ for system in ("oltpim", "mosaic"):
         ycsb(program, "--tm", system, "--modules", modules, "--workload", workload, *SMALL)
     ycsb(program, "--tm", system, "--modules", modules, "--zipf", "0.99", "--workload", "a", *SMALL)
     ycsb(program, "--tm", system, "--modules", modules, "--one-by-one", *SMALL)
+    tpcc = ["--warehouses", "2", "--customers", "30", "--items", "100", "--room", "4"]
+    tpcc += ["--measure-us", "60000", "--slots", "4", "--verify"]
+    ycsb(program, "--tm", system, "--modules", modules, "--workload", "tpcc", *tpcc)
 refused("its elements share one memory", "--modules", "pul-ndp:nvm", "--ranks", "1")
 refused("--host xeon-4216: this program runs on native", "--host", "xeon-4216")
 refused(
@@ -84,6 +87,10 @@ if emulated:
         args = [*where, *small, "--tm", system, "--workload", "a"]
         runs = [ycsb(emulated[0], *args) for _ in range(2)]
         assert runs[0] == runs[1], runs
+        # Rows of stock and of customers are fetched from memory, and indexes by mosaic alone.
+        args += ["--workload", "tpcc", "--warehouses", "4", "--customers", "60", "--writes", "0"]
+        tpcc = ycsb(emulated[0], *args, "--measure-us", "3000", "--verify")
+        assert tpcc["dram_read_bytes"] > 1000, tpcc
     near = ycsb(emulated[0], *where, *small, "--workload", "c")
     # Ten requests of 24 bytes, and as many replies of 8; less at the edges of the measurement.
     assert near["pim_written_bytes"] > 120 and near["pim_read_bytes"] > 40, near
