@@ -8,6 +8,7 @@
 #include "../../tools/common/json.hpp"
 #include "host.hpp"
 #include "split_store.hpp"
+#include "tuple_log.hpp"
 #include "workload.hpp"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ using tools::Json;
 using tools::WrongUsage;
 
 struct Settings {
-	std::string tm = "oltpim", host = "native", modules = "threads", workload = "c", json;
+	std::string tm = "oltpim", host = "native", modules = "threads", workload = "c", json, log;
 	unsigned threads = 2, slots = 16, ranks = 2, elements = 4, tasklets = 4, host_threads = 1;
 	unsigned percent = 50, scan = 16, payload = 0, schedules = 20, writes = 90;
 	tpcc::Size tpcc;
@@ -72,6 +73,9 @@ bool parse(Settings &s, int argc, char **argv)
 	line.option("--customers", s.tpcc.customers, "tpcc: of a district, and orders at first")
 	        .range(30, 4095);
 	line.option("--items", s.tpcc.items, "tpcc: items").range(100, 100000);
+	line.option("--log", s.log,
+	        "make commits durable in a heap of this file, which is made anew and removed; the "
+	        "records that are loaded are not in it");
 	line.option("--verify", s.verify, "check histories and data at the end");
 	line.option("--percent", s.percent, "transactions that write, of workloads u and i")
 	        .range(0, 100);
@@ -199,6 +203,8 @@ public:
 
 	void run()
 	{
+		if (!s_.log.empty())
+			open_log();
 		if (near_)
 			near_->settle_channels();
 		std::vector<pthread_t> threads(s_.threads);
@@ -207,6 +213,8 @@ public:
 		work_on(&workers_[0]);
 		for (unsigned k = 1; k < s_.threads; k++)
 			pthread_join(threads[k], nullptr);
+		if (heap_)
+			close_log();
 		for (const Worker &w : workers_)
 			if (w.failure)
 				std::rethrow_exception(w.failure);
@@ -231,6 +239,8 @@ private:
 	std::unique_ptr<DramStore> make_dram(unsigned partitions, unsigned first_place) const;
 	uint64_t most_of_a_module(const std::vector<Record> &records) const;
 	void make_worker(unsigned number);
+	void open_log();
+	void close_log();
 	static void *work_on(void *worker);
 	void work(Worker &w);
 	bool turn(Worker &w);
@@ -244,6 +254,8 @@ private:
 	std::unique_ptr<DramStore> small_;
 	std::unique_ptr<Store> store_;
 	std::optional<Database> db_;
+	std::optional<fur::Heap> heap_;
+	std::optional<TupleLog> log_;
 	std::vector<Worker> workers_;
 	std::atomic<bool> failed_{false};
 	near_channel before_ = {}, after_ = {};
@@ -303,6 +315,30 @@ void Run::make_worker(unsigned number)
 		        s_.threads * s_.slots, s_.verify ? &w.history : nullptr, now_ps,
 		        s_.seed * 1000003 + slot));
 	}
+}
+
+/* On an emulated host: of its persistent memory. */
+void Run::open_log()
+{
+	fur::Options o;
+	o.heap_bytes = uint64_t{512} << 20;
+	o.max_threads = s_.threads + 4;
+	o.pm = FUR_PM_EMULATED;
+	/* Software updates hash addresses.  At an address drawn at random, a run on an emulated
+	 * machine would not repeat. */
+	if (!is_native())
+		o.address = UINT64_C(0x300000000000);
+	remove(s_.log.c_str());
+	heap_.emplace(fur::Heap::create(s_.log, o));
+	log_.emplace(heap_->get(), s_.threads);
+	db_->keeper = &*log_;
+}
+
+void Run::close_log()
+{
+	log_.reset();
+	heap_.reset();
+	remove(s_.log.c_str());
 }
 
 void Run::verify()
@@ -435,6 +471,7 @@ Json Run::result() const
 	j["threads"] = s_.threads, j["slots"] = s_.slots;
 	workload_->describe(j);
 	j["ranks"] = s_.ranks, j["elements"] = s_.elements, j["tasklets"] = s_.tasklets;
+	j["log"] = !s_.log.empty();
 	j["zipf"] = s_.zipf, j["collects"] = !s_.keep_versions, j["seed"] = s_.seed;
 	j["committed"] = committed, j["aborted"] = aborted, j["rolled_back"] = rolled_back;
 	j["seconds"] = static_cast<double>(ps) * 1e-12;

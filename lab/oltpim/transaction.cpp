@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * transaction.cpp - transaction.hpp.
+ *
+ * The tests compile a plant into this file: PLANT_RELEASED breaks INV-CN10.
  */
 #include "transaction.hpp"
 
@@ -75,8 +77,11 @@ unsigned Transaction::read(uint64_t target)
 unsigned Transaction::add_write(oltpim_kind kind, uint64_t key, uint64_t value)
 {
 	const bool keeps = oltpim_is_entry(key) && db_.store.keeps_entry(key);
-	add(kind, db_.store.place_of(key)).write = {key, number_, done_.begin,
-	        keeps ? value : address_of(tuples_.make(key, number_, value))};
+	Tuple *tuple = keeps ? nullptr : tuples_.make(key, number_, value);
+	if (tuple)
+		tuple->is_removed = kind == OLTPIM_REMOVE;
+	add(kind, db_.store.place_of(key)).write = {
+	        key, number_, done_.begin, tuple ? address_of(tuple) : value};
 	return n_ - 1;
 }
 
@@ -255,9 +260,23 @@ void Transaction::commit()
 		done_.csn = db_.numbers.draw();
 }
 
+void Transaction::keep()
+{
+	if (!db_.keeper)
+		return;
+	kept_.clear();
+	for (const Written &w : written_)
+		if (w.tuple && !oltpim_is_entry(w.tuple->key))
+			kept_.push_back(w.tuple);
+	db_.keeper->keep(worker_, done_.csn, kept_);
+}
+
 /* Between the draw and this, other transactions may begin. */
 void Transaction::finalise()
 {
+#ifndef PLANT_RELEASED
+	keep(); /* INV-CN10 */
+#endif
 	for (const Written &w : written_)
 		add(OLTPIM_COMMIT, w.place).commit = {
 		        w.object, static_cast<uint32_t>(number_), done_.csn};
@@ -308,6 +327,9 @@ bool Transaction::ended()
 		return true;
 	}
 	if (state_ == COMMITTING) {
+#ifdef PLANT_RELEASED
+		keep();
+#endif
 		db_.numbers.settle(done_.csn);
 		state_ = SETTLING;
 	}

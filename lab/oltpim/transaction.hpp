@@ -21,6 +21,17 @@
 namespace oltpim
 {
 
+/* Makes commits durable. */
+class Keeper
+{
+public:
+	virtual ~Keeper() = default;
+	/* The rows that a transaction with this number makes, changes and removes; they are durable
+	 * on return. */
+	virtual void keep(
+	        unsigned worker, uint64_t csn, const std::vector<const Tuple *> &rows) = 0;
+};
+
 /* What the transactions of a run share. */
 struct Database {
 	Store &store;
@@ -29,6 +40,7 @@ struct Database {
 	std::atomic<uint64_t> clock{1};        /* of begins and returns, if there is a history */
 	/* The entry that a row has in a secondary index, if there is one: for histories */
 	uint64_t (*entry_of)(const Tuple &row) = nullptr;
+	Keeper *keeper = nullptr; /* NULL: nothing is durable */
 };
 
 class Transaction
@@ -187,6 +199,7 @@ private:
 	void link(Tuple *tuple, Tuple *before, const Request &r);
 	unsigned add_scan(oltpim_kind kind, uint64_t first, uint64_t last);
 	void collect(const oltpim_written &w);
+	void keep();
 	void finalise();
 	void finish_commit();
 	void finish_abort();
@@ -202,6 +215,7 @@ private:
 	std::atomic<uint32_t> pending_{0};
 	std::vector<Result> results_;
 	std::vector<Written> written_;
+	std::vector<const Tuple *> kept_; /* rows of written_ */
 	State state_ = ENDED;
 	bool failed_ = false;
 	uint64_t number_ = 0;

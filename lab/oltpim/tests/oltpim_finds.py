@@ -13,6 +13,7 @@ FILTERS = {
     "collect": "*CollectsVersions*",
     "entry": "*LookupsFindWhatTransactionsSee*",
     "first": "*UpdateIsNotLost*",
+    "released": "*HasWhatWasReleasedAtEachStage*",
     "row": "*LookupsFindWhatTransactionsSee*",
     "unordered": "*SettlesInOrder*",
     "unseen": "*SettlesInOrder*",

@@ -6,6 +6,7 @@ the mended one does not on the same schedules; every workload commits; wrong usa
     oltpim_test.py OLTPIM MODULES [SCHEDULES [OLTPIM-EMULATED MACHINES]]
 """
 import json
+import os
 import subprocess
 import sys
 
@@ -56,6 +57,7 @@ for system in ("oltpim", "mosaic"):
     ycsb(program, "--tm", system, "--modules", modules, "--one-by-one", *SMALL)
     tpcc = ["--warehouses", "2", "--customers", "30", "--items", "100", "--room", "4"]
     tpcc += ["--measure-us", "60000", "--slots", "4", "--verify"]
+    tpcc += ["--log", f"/tmp/oltpim-test-{os.getpid()}.fur"]
     ycsb(program, "--tm", system, "--modules", modules, "--workload", "tpcc", *tpcc)
 refused("its elements share one memory", "--modules", "pul-ndp:nvm", "--ranks", "1")
 refused("--host xeon-4216: this program runs on native", "--host", "xeon-4216")
@@ -89,7 +91,8 @@ if emulated:
         assert runs[0] == runs[1], runs
         # Rows of stock and of customers are fetched from memory, and indexes by mosaic alone.
         args += ["--workload", "tpcc", "--warehouses", "4", "--customers", "60", "--writes", "0"]
-        tpcc = ycsb(emulated[0], *args, "--measure-us", "3000", "--verify")
+        args += ["--measure-us", "3000", "--log", f"/tmp/oltpim-test-{os.getpid()}.fur"]
+        tpcc = ycsb(emulated[0], *args)
         assert tpcc["dram_read_bytes"] > 1000, tpcc
     near = ycsb(emulated[0], *where, *small, "--workload", "c")
     # Ten requests of 24 bytes, and as many replies of 8; less at the edges of the measurement.
