@@ -6,6 +6,7 @@
 #include "../../bench/common/output.hpp"
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
+#include "cards.hpp"
 #include "host.hpp"
 #include "split_store.hpp"
 #include "tuple_log.hpp"
@@ -42,6 +43,12 @@ const std::map<std::string, Protocol> PROTOCOLS = {{"oltpim", Protocol::MENDED},
         {"oltpim-paper", Protocol::PUBLISHED}, {"oltpim-strict", Protocol::STRICT},
         {"mosaic", Protocol::MENDED}};
 
+/* Does the workload run in orders that seeds give, with a check of histories? */
+bool is_checked(const Settings &s)
+{
+	return s.workload == "bank" || s.workload == "cards";
+}
+
 /* False: the help was asked for, and printed. */
 bool parse(Settings &s, int argc, char **argv)
 {
@@ -64,9 +71,9 @@ bool parse(Settings &s, int argc, char **argv)
 	line.option("--slots", s.slots, "transactions that a worker has at a time").range(1, 65536);
 	line.option("--workload", s.workload,
 	            "c: gets; b: 5 % update; a: 50 % update; u: --percent update; i: --percent "
-	            "insert; s: scans; tpcc; bank: transfers and audits, whose histories are "
-	            "checked")
-	        .one_of({"a", "b", "c", "i", "s", "u", "tpcc", "bank"});
+	            "insert; s: scans; tpcc; bank: transfers and audits; cards: records with a "
+	            "secondary index; the last two have histories that are checked")
+	        .one_of({"a", "b", "c", "i", "s", "u", "tpcc", "bank", "cards"});
 	line.option("--writes", s.writes, "tpcc: percent new orders, payments and deliveries")
 	        .range(0, 100);
 	line.option("--warehouses", s.tpcc.warehouses, "tpcc: warehouses").range(1, 1024);
@@ -89,13 +96,13 @@ bool parse(Settings &s, int argc, char **argv)
 	        .range(1.1, 1000);
 	line.option("--warmup-us", s.warmup_us, "microseconds before the measurement");
 	line.option("--measure-us", s.measure_us, "microseconds of the measurement").range(1, 1e9);
-	line.option("--schedules", s.schedules, "bank: runs, each with a seed of its own");
+	line.option("--schedules", s.schedules, "bank, cards: runs, each with a seed of its own");
 	line.option("--seed", s.seed, "of keys and of schedules");
 	line.option("--json", s.json, "write the result to this file; - is standard output");
 	if (!line.parse(argc, argv))
 		return false;
-	if (s.workload == "bank" && !is_native())
-		throw WrongUsage("--workload bank: use oltpim, which runs on native");
+	if (is_checked(s) && !is_native())
+		throw WrongUsage("--workload " + s.workload + ": use oltpim, which runs on native");
 	return true;
 }
 
@@ -118,49 +125,59 @@ Mix mix_of(const Settings &s)
 	return m;
 }
 
-/* ---------------------------------------------------------------------- bank */
+/* ------------------------------------------------------------- bank and cards */
 
-NearSetup bank_setup(const Settings &s)
+NearSetup schedule_setup(const Settings &s)
 {
 	NearSetup n;
 	n.machine = s.modules;
 	n.ranks = s.ranks, n.elements = s.elements, n.tasklets = s.tasklets;
 	n.host_threads = s.host_threads;
 	n.objects = 4096, n.versions = 8192, n.batch_bytes = 16384;
+	n.shifts = shifts_of_cards();
 	return n;
 }
 
 /* One run, whose order the seed gives. */
-std::vector<Violation> run_bank(const Settings &s, uint64_t seed)
+std::vector<Violation> run_schedule(const Settings &s, uint64_t seed)
 {
-	constexpr uint64_t ACCOUNTS = 16;
-	constexpr unsigned TRANSACTIONS = 20;
+	constexpr unsigned RECORDS = 16, TRANSACTIONS = 20;
+	const bool bank = s.workload == "bank";
 	Tuples tuples(0);
 	Numbers numbers(PROTOCOLS.at(s.tm), 1, s.slots);
 	std::unique_ptr<Store> store;
 	if (s.tm == "mosaic")
-		store = std::make_unique<DramStore>(DramSetup{}, numbers, prefetch_lines);
+		store = std::make_unique<DramStore>(
+		        DramSetup{.shifts = shifts_of_cards()}, numbers, prefetch_lines);
 	else
-		store = std::make_unique<NearStore>(bank_setup(s), numbers);
+		store = std::make_unique<NearStore>(schedule_setup(s), numbers);
 	Database db{*store, numbers, {1}, {1}};
 	History history;
-	load_keys(db, tuples, 0, ACCOUNTS, 100);
+	if (bank)
+		load_keys(db, tuples, 0, RECORDS, 100);
+	else
+		db.entry_of = colour_entry_of;
 	std::vector<std::unique_ptr<Client>> clients;
 	std::vector<Client *> running;
 	for (unsigned k = 0; k < s.slots; k++) {
-		clients.push_back(std::make_unique<BankClient>(
-		        db, tuples, 0, k, &history, ACCOUNTS, TRANSACTIONS, seed * s.slots + k));
+		const uint64_t own = seed * s.slots + k;
+		if (bank)
+			clients.push_back(std::make_unique<BankClient>(
+			        db, tuples, 0, k, &history, RECORDS, TRANSACTIONS, own));
+		else
+			clients.push_back(std::make_unique<CardClient>(
+			        db, tuples, 0, k, &history, RECORDS, TRANSACTIONS, own));
 		running.push_back(clients.back().get());
 	}
 	run_by_seed(*store, running, seed);
 	return check_histories({&history});
 }
 
-int bank(const Settings &s)
+int check_schedules(const Settings &s)
 {
 	std::map<Flaw, uint64_t> counts;
 	for (uint64_t seed = s.seed; seed < s.seed + s.schedules; seed++)
-		for (const Violation &v : run_bank(s, seed))
+		for (const Violation &v : run_schedule(s, seed))
 			if (counts[v.flaw]++ == 0)
 				printf("seed %llu: %s\n", static_cast<unsigned long long>(seed),
 				        v.text.c_str());
@@ -502,8 +519,8 @@ int run(int argc, char **argv)
 	Settings s;
 	if (!parse(s, argc, argv))
 		return 0;
-	if (s.workload == "bank")
-		return bank(s);
+	if (is_checked(s))
+		return check_schedules(s);
 	Json result;
 	on_host(s.host, s.threads, s.seed, [&s, &result] {
 		std::unique_ptr<Run> all;
