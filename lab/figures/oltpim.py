@@ -59,7 +59,6 @@ class Points:
     tpcc_measure_us: int = 30000
     logged: tuple[int, ...] = (50, 100)  # percent that write, with and without the log
     logged_us: int = 10000
-    logged_seeds: tuple[int, ...] = (1, 2, 3)
 
 
 QUICK = Points(
@@ -81,7 +80,6 @@ QUICK = Points(
     tpcc_measure_us=8000,
     logged=(100,),
     logged_us=2000,
-    logged_seeds=(1,),
 )
 
 # Values that the paper and its sources do not give, and those that were fitted: of the modules.
@@ -154,24 +152,19 @@ class Runs:
             **({"slots": 64 if tm == "oltpim" else BEST[tm]} | options),
         )
 
-    def logged(self, workload: str, percent: int, **options: Any) -> dict[str, float]:
+    def logged(self, workload: str, percent: int, **options: Any) -> dict[str, Any]:
         """YCSB with the log, or without one, on persistent memory or on memory that needs no
-        write-back (a RAM disk): means of some seeds."""
-        runs = [
-            self.on_machine(
-                "oltpim",
-                workload,
-                records=self.points.many // SCALE,
-                warmup_us=self.points.warmup_us,
-                measure_us=self.points.logged_us,
-                slots=BEST["oltpim"],
-                percent=percent,
-                **({"seed": seed} if seed != 1 else {}),
-                **options,
-            )
-            for seed in (self.points.logged_seeds if percent == 100 else (1,))
-        ]
-        return {k: sum(r[k] for r in runs) / len(runs) for k in ("throughput", "p99_us")}
+        write-back (a RAM disk)."""
+        return self.on_machine(
+            "oltpim",
+            workload,
+            records=self.points.many // SCALE,
+            warmup_us=self.points.warmup_us,
+            measure_us=self.points.logged_us,
+            slots=BEST["oltpim"],
+            percent=percent,
+            **options,
+        )
 
     def tpcc_rate(self, tm: str, writes: int, **options: Any) -> float:
         return float(self.tpcc(tm, writes, **options)["throughput"])
@@ -280,7 +273,7 @@ RAM_DISK = f"{HOST}:write_ns*0"
 def log_cost(runs: Runs, workload: str, host: str = HOST, percent: int = 100) -> float:
     """Throughput with the log over that without"""
     logged = runs.logged(workload, percent, host=host, log=LOG)
-    return logged["throughput"] / runs.logged(workload, percent)["throughput"]
+    return float(logged["throughput"] / runs.logged(workload, percent)["throughput"])
 
 
 def latency(runs: Runs, tm: str, **options: Any) -> float:
@@ -510,6 +503,7 @@ FACTS = [
         0,
         0.95,
         lambda r: log_cost(r, "u", RAM_DISK),
+        "less than what single runs of 10 ms differ by; on persistent memory it costs (*The log*)",
     ),
     Fact(
         "10",
@@ -781,13 +775,8 @@ def tpcc_sensitivity_table(runs: Runs) -> str:
             for factor in (0.5, 2)
         ]
         rows.append(f"| `{key}` | " + " | ".join(f"{c:.2f}" for c in cells) + " |")
-    for seed in (1, 2, 3):
-        option = {} if seed == 1 else {"seed": seed}
-        some, none = (
-            f"{runs.tpcc_rate('oltpim', w, **option) / runs.tpcc_rate('mosaic', w):.2f}"
-            for w in mixes
-        )
-        rows.append(f"| none, seed {seed} | {some} | | {none} | |")
+    base = [f"{runs.tpcc_gain(w):.2f}" for w in mixes]
+    rows.append(f"| none | {base[0]} | | {base[1]} | |")
     return "\n".join(rows)
 
 
@@ -832,7 +821,7 @@ LOG_TEXT = """## Figure 10. The log
 
 A commit is durable in a heap of libfur before a module is told to finalise it. The paper's log is
 on a RAM disk, and flushed later; here also on persistent memory that takes 310 ns for a line.
-Values of 100 % are means of three seeds."""
+Runs are single ones, of 10 ms."""
 
 TPCC_TEXT = """## TPC-C
 
@@ -840,7 +829,11 @@ A sixteenth of the warehouses, of which each has a tenth of the customers, order
 a transaction meets as many others as in the paper. A new order has two rounds of requests to
 modules, and its commit; a payment two or three, a delivery four, an order status three to five, a
 stock level two. Warehouses and districts are in the host's memory. Bytes are of a committed
-transaction: lines that the host reads from its memory, and what the modules' channels carry."""
+transaction: lines that the host reads from its memory, and what the modules' channels carry.
+
+Runs are single ones. Two builds of the program, between which nothing changed that this workload
+executes but the layout of its data, made 26,836 and 29,173 transactions a second of OLTPim's run
+with 9:1: differences below a tenth say nothing."""
 
 
 def cost_table(runs: Runs) -> str:
