@@ -338,7 +338,7 @@ void Run::make_worker(unsigned number)
 void Run::open_log()
 {
 	fur::Options o;
-	o.heap_bytes = uint64_t{512} << 20;
+	o.heap_bytes = uint64_t{128} << 20; /* which the file allocates */
 	o.max_threads = s_.threads + 4;
 	o.pm = FUR_PM_EMULATED;
 	/* Software updates hash addresses.  At an address drawn at random, a run on an emulated
