@@ -23,7 +23,9 @@ namespace
 {
 
 struct HeapFile {
-	HeapFile() : path("/dev/shm/oltpim-test-" + std::to_string(getpid()) + ".fur")
+	HeapFile()
+	    : path((access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp") +
+	              ("/oltpim-test-" + std::to_string(getpid()) + ".fur"))
 	{
 		remove(path.c_str());
 	}
