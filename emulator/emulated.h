@@ -133,6 +133,7 @@ struct emu_counters {
 	uint64_t switches;
 	uint64_t begun, committed, aborted; /* hardware transactions */
 	uint64_t ns;                        /* virtual time of the last step */
+	uint64_t l3_fills;                  /* lines that came to an L3 which did not have them */
 };
 struct emu_counters emu_count(void);
 

@@ -188,11 +188,19 @@ static Time request_line(const Thread &t, Line &line, bool write)
 	return queue_for_line(core, line, t.clock, write);
 }
 
+/* Was the line in the L3?  Now it is. */
+static bool touch_l3(const Core &core, const Line &line)
+{
+	const bool there = g.l3[core.socket].touch(line.id);
+	g.counters.l3_fills += !there;
+	return there;
+}
+
 static void fill_caches(Core &core, const Line &line)
 {
 	core.l1.touch(line.id);
 	core.l2.touch(line.id);
-	g.l3[core.socket].touch(line.id);
+	touch_l3(core, line);
 }
 
 /* A core may store to a line that it owns, but that has left all caches.  The thread does not wait:
@@ -227,7 +235,7 @@ static Time access_time(Thread &t, Line &line, bool write)
 			return g.d->l1;
 		if (!core.agent && core.l2.touch(line.id))
 			return g.d->l2;
-		if (g.l3[core.socket].touch(line.id))
+		if (touch_l3(core, line))
 			return core.agent ? g.d->agent.cached : g.d->l3;
 		return time_of_evicted(core, line, time_from_memory(line));
 	}

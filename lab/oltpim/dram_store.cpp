@@ -32,7 +32,9 @@ uint64_t transaction_of(const Request &r)
 {
 	switch (r.kind) {
 	case OLTPIM_GET: return r.get.transaction;
-	case OLTPIM_SCAN: return r.scan.transaction;
+	case OLTPIM_READ: return r.read.transaction;
+	case OLTPIM_SCAN:
+	case OLTPIM_FIRST: return r.scan.transaction;
 	default: return r.write.transaction;
 	}
 }
@@ -41,7 +43,9 @@ uint64_t begin_of(const Request &r)
 {
 	switch (r.kind) {
 	case OLTPIM_GET: return r.get.begin;
-	case OLTPIM_SCAN: return r.scan.begin;
+	case OLTPIM_READ: return r.read.begin;
+	case OLTPIM_SCAN:
+	case OLTPIM_FIRST: return r.scan.begin;
 	default: return r.write.begin;
 	}
 }
@@ -50,6 +54,19 @@ uint64_t begin_of(const Request &r)
 uint64_t key_of(const Request &r)
 {
 	return r.write.key;
+}
+
+bool reads(const Request &r)
+{
+	return r.kind != OLTPIM_UPDATE && r.kind != OLTPIM_REMOVE;
+}
+
+/* What a reader of the version gets. */
+uint64_t seen_of(const Tuple &t)
+{
+	if (t.is_removed)
+		return 0;
+	return oltpim_is_entry(t.key) ? t.value : reinterpret_cast<uint64_t>(&t);
 }
 
 bool sees(const Request &r, const Tuple &t)
@@ -101,7 +118,8 @@ DramStore::~DramStore() = default;
 
 unsigned DramStore::place_of(uint64_t key) const
 {
-	return static_cast<unsigned>(hash_of(key, setup_.shift) % setup_.partitions);
+	return setup_.first_place +
+	       static_cast<unsigned>(hash_of(key, setup_.shifts) % setup_.partitions);
 }
 
 void DramStore::issue(Request &request, unsigned worker)
@@ -159,19 +177,21 @@ bool DramStore::step(Queue &q, Walk &w)
 
 bool DramStore::begin(Walk &w)
 {
-	const Partition &p = *partitions_[w.request->place];
+	const Partition &p = partition_at(w.request->place);
 	if (w.request->kind == OLTPIM_SCAN)
 		w.request->reply.scanned->n = 0;
 	else
 		w.request->reply.written = {};
 	/* Acquire: the loads of nodes are later. */
 	w.changes = p.changes.load(std::memory_order_acquire);
+	if (w.request->kind == OLTPIM_READ)
+		return look_at(w, w.request->read.object);
 	if (w.changes & 1)
 		return false;
 	w.node = peek(p.roots[tree_of(key_of(*w.request))]);
 	w.at = 0;
 	if (!w.node) {
-		if (w.request->kind != OLTPIM_GET && w.request->kind != OLTPIM_SCAN)
+		if (!reads(*w.request))
 			w.request->reply.written.status = OLTPIM_MISSING;
 		return !changed(p, w);
 	}
@@ -191,7 +211,7 @@ bool DramStore::changed(const Partition &p, const Walk &w)
 
 bool DramStore::pass_node(Walk &w)
 {
-	const Partition &p = *partitions_[w.request->place];
+	const Partition &p = partition_at(w.request->place);
 	if (w.node->is_leaf)
 		return pass_leaf(w);
 	const uint64_t below = peek(w.node->below[position(*w.node, key_of(*w.request))]);
@@ -208,25 +228,25 @@ bool DramStore::look_at(Walk &w, uint32_t object)
 {
 	w.object = object;
 	w.stage = OBJECT;
-	prefetch_(&object_of(*partitions_[w.request->place], object), 1);
+	prefetch_(&object_of(partition_at(w.request->place), object), 1);
 	return false;
 }
 
 bool DramStore::pass_leaf(Walk &w)
 {
 	Request &r = *w.request;
-	if (r.kind == OLTPIM_SCAN)
+	if (r.kind == OLTPIM_SCAN || r.kind == OLTPIM_FIRST)
 		return next_entry(w);
 	const unsigned at = position(*w.node, key_of(r));
 	const bool there = peek(w.node->count) && peek(w.node->keys[at]) == key_of(r);
 	const uint64_t object = peek(w.node->below[at]);
-	if (changed(*partitions_[r.place], w)) {
+	if (changed(partition_at(r.place), w)) {
 		w.stage = BEGIN;
 		return false;
 	}
 	if (there)
 		return look_at(w, static_cast<uint32_t>(object));
-	if (r.kind != OLTPIM_GET)
+	if (!reads(r))
 		r.reply.written.status = OLTPIM_MISSING;
 	return true;
 }
@@ -235,13 +255,13 @@ bool DramStore::pass_leaf(Walk &w)
 bool DramStore::next_entry(Walk &w)
 {
 	const Request &r = *w.request;
-	const Partition &p = *partitions_[r.place];
+	const Partition &p = partition_at(r.place);
 	const unsigned count = peek(w.node->count);
 	while (w.at < count && peek(w.node->keys[w.at]) < r.scan.first)
 		w.at++;
 	const bool in_leaf = w.at < count;
 	const bool ends = (in_leaf && peek(w.node->keys[w.at]) > r.scan.last) ||
-	                  r.reply.scanned->n == OLTPIM_SCAN_MOST;
+	                  (r.kind == OLTPIM_SCAN && r.reply.scanned->n == OLTPIM_SCAN_MOST);
 	const Node *next = peek(w.node->next);
 	const uint64_t object = in_leaf ? peek(w.node->below[w.at]) : 0;
 	if (changed(p, w)) {
@@ -266,7 +286,7 @@ bool DramStore::pass_object(Walk &w)
 {
 	/* Acquire: the tuple's contents are stored before it becomes the head. */
 	w.tuple =
-	        object_of(*partitions_[w.request->place], w.object).load(std::memory_order_acquire);
+	        object_of(partition_at(w.request->place), w.object).load(std::memory_order_acquire);
 	if (w.tuple)
 		prefetch_(w.tuple, 1);
 	w.stage = TUPLE;
@@ -276,7 +296,7 @@ bool DramStore::pass_object(Walk &w)
 bool DramStore::pass_tuple(Queue &q, Walk &w)
 {
 	Request &r = *w.request;
-	if (r.kind == OLTPIM_UPDATE || r.kind == OLTPIM_REMOVE) {
+	if (!reads(r)) {
 		write(q, w);
 		return true;
 	}
@@ -286,11 +306,10 @@ bool DramStore::pass_tuple(Queue &q, Walk &w)
 			prefetch_(w.tuple, 1);
 		return false;
 	}
-	const uint64_t seen =
-	        w.tuple && !w.tuple->is_removed ? reinterpret_cast<uint64_t>(w.tuple) : 0;
-	if (r.kind == OLTPIM_GET) {
+	const uint64_t seen = w.tuple ? seen_of(*w.tuple) : 0;
+	if (r.kind != OLTPIM_SCAN) {
 		r.reply.tuple = seen;
-		return true;
+		return seen || r.kind != OLTPIM_FIRST || next_entry(w);
 	}
 	if (seen)
 		r.reply.scanned->tuples[r.reply.scanned->n++] = seen;
@@ -312,7 +331,7 @@ uint64_t DramStore::oldest(Queue &q) const
 void DramStore::write(Queue &q, Walk &w)
 {
 	Request &r = *w.request;
-	Object &o = object_of(*partitions_[r.place], w.object);
+	Object &o = object_of(partition_at(r.place), w.object);
 	Tuple *head = o.load(std::memory_order_acquire), *tuple;
 	tuple = reinterpret_cast<Tuple *>(r.write.tuple);
 	oltpim_written &reply = r.reply.written;
@@ -359,7 +378,7 @@ void DramStore::collect(uint64_t oldest, Tuple *head, Request &r) const
 void DramStore::finalise(Request &r)
 {
 	Object &o = object_of(
-	        *partitions_[r.place], r.kind == OLTPIM_COMMIT ? r.commit.object : r.abort.object);
+	        partition_at(r.place), r.kind == OLTPIM_COMMIT ? r.commit.object : r.abort.object);
 	Tuple *head = o.load(std::memory_order_relaxed);
 	if (r.kind == OLTPIM_COMMIT)
 		poke(head->number, r.commit.csn, __ATOMIC_RELEASE); /* see sees() */
@@ -439,7 +458,7 @@ uint32_t DramStore::find_or_add(Partition &p, uint64_t key)
 
 void DramStore::insert(Queue &q, Walk &w)
 {
-	Partition &p = *partitions_[w.request->place];
+	Partition &p = partition_at(w.request->place);
 	uint64_t even = p.changes.load(std::memory_order_relaxed) & ~uint64_t{1};
 	/* Acquire: the insert before this one is over. */
 	while (!p.changes.compare_exchange_weak(even, even + 1, std::memory_order_acquire))
@@ -449,6 +468,20 @@ void DramStore::insert(Queue &q, Walk &w)
 	w.object = find_or_add(p, key_of(*w.request));
 	p.changes.store(even + 2, std::memory_order_release);
 	write(q, w);
+}
+
+void DramStore::load(const std::vector<Record> &records)
+{
+	for (const Record &r : records) {
+		Partition &p = partition_at(place_of(r.key));
+		Tuple *t = reinterpret_cast<Tuple *>(r.content);
+		if (oltpim_is_entry(r.key)) {
+			const unsigned place = place_of(r.content);
+			const uint32_t row = find_or_add(partition_at(place), r.content);
+			t = loaded_.make(r.key, 0, oltpim_target(place, row));
+		}
+		object_of(p, find_or_add(p, r.key)).store(t, std::memory_order_relaxed);
+	}
 }
 
 } // namespace oltpim

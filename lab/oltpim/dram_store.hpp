@@ -26,8 +26,9 @@ namespace oltpim
 
 struct DramSetup {
 	unsigned workers = 1, partitions = 64;
-	unsigned shift = 0;   /* R of hash_of() */
-	bool collects = true; /* versions that no transaction sees */
+	Shifts shifts = {};       /* R of the paper */
+	bool collects = true;     /* versions that no transaction sees */
+	unsigned first_place = 0; /* places: this one for the first partition */
 };
 
 class DramStore : public Store
@@ -40,10 +41,15 @@ public:
 	~DramStore() override;
 
 	unsigned place_of(uint64_t key) const override;
+	bool keeps_entry(uint64_t) const override
+	{
+		return false;
+	}
 	void issue(Request &request, unsigned worker) override;
 	bool help(unsigned worker) override;
 	unsigned parts() const override;
 	bool help_part(unsigned part) override;
+	void load(const std::vector<Record> &records) override;
 
 private:
 	static constexpr unsigned FANOUT = 15;
@@ -101,12 +107,17 @@ private:
 	static void split(Partition &p, Node *parent, unsigned at, Node *node);
 	static Object &object_of(const Partition &p, uint32_t number);
 	static bool changed(const Partition &p, const Walk &w);
+	Partition &partition_at(unsigned place) const
+	{
+		return *partitions_[place - setup_.first_place];
+	}
 
 	const DramSetup setup_;
 	const Numbers &numbers_;
 	const Prefetch prefetch_;
 	std::vector<std::unique_ptr<Partition>> partitions_;
 	std::vector<Queue> queues_;
+	Tuples loaded_{0}; /* entries */
 };
 
 } // namespace oltpim

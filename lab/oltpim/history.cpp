@@ -16,7 +16,8 @@ namespace oltpim
 const char *flaw_name(Flaw flaw)
 {
 	static const char *const names[] = {"fractured read", "unrepeatable read", "lost update",
-	        "dirty read", "stale read", "collected tuple", "forked versions"};
+	        "dirty read", "stale read", "collected tuple", "forked versions", "astray entry",
+	        "missing entry"};
 	return names[static_cast<unsigned>(flaw)];
 }
 
@@ -60,6 +61,8 @@ public:
 			check_repeats(*d);
 			check_fractured(*d);
 			check_writes(*d);
+			for (const Lookup &l : d->lookups)
+				check_lookup(*d, l);
 		}
 		return std::move(found_);
 	}
@@ -184,6 +187,46 @@ private:
 					                        name_of(r.writer) +
 					                        ", and replaced the version of " +
 					                        name_of(w.before));
+	}
+
+	/* The row that was read at the target: NULL if that was not read. */
+	static const Row *row_at(const Done &d, uint64_t target)
+	{
+		for (const Row &r : d.rows)
+			if (r.target == target)
+				return &r;
+		return nullptr;
+	}
+
+	void check_lookup(const Done &d, const Lookup &l)
+	{
+		std::map<uint64_t, unsigned> found; /* rows */
+		bool whole = l.targets.size() < l.most;
+		for (const uint64_t target : l.targets) {
+			const Row *row = row_at(d, target);
+			if (!row)
+				whole = false;
+			else if (row->key == NO_KEY || found[row->key]++)
+				add(Flaw::ASTRAY, name_of(d.transaction) + " found " +
+				                          (row->key == NO_KEY ? "an entry of no row"
+				                                              : key_name(row->key) +
+				                                                        " twice"));
+		}
+		for (const Read &r : d.reads) {
+			const bool belongs = l.first <= r.entry && r.entry <= l.last;
+			if (r.entry == NO_KEY || belongs == (found.count(r.key) != 0))
+				continue;
+			if (!belongs)
+				add(Flaw::ASTRAY, name_of(d.transaction) + " found " +
+				                          key_name(r.key) + " of " +
+				                          name_of(r.writer) +
+				                          " at another entry than its own");
+			else if (whole)
+				add(Flaw::UNINDEXED, name_of(d.transaction) + " read " +
+				                             key_name(r.key) + " of " +
+				                             name_of(r.writer) +
+				                             ", and missed it in the index");
+		}
 	}
 
 	std::map<uint64_t, const Done *> all_;

@@ -5,6 +5,10 @@
  * A version is named by its key and the transaction that wrote it.  The order of a key's versions
  * follows from what each replaced.  The checker uses neither commit numbers nor the order in which
  * the host saw replies, except for the clock of begins and returns.
+ *
+ * Rows that were found through a secondary index are reads as all others.  Besides, the checker
+ * compares what a lookup found with the rows that its transaction read, by whatever way: those that
+ * belong in the range, and no other (INV-CN9).
  */
 #ifndef LAB_OLTPIM_HISTORY_HPP
 #define LAB_OLTPIM_HISTORY_HPP
@@ -18,9 +22,24 @@ namespace oltpim
 
 /* `before` of a version that replaced nothing */
 constexpr uint64_t NO_WRITER = ~uint64_t{0} - 1;
+/* Of a row that is not there, and of an entry that a row does not have */
+constexpr uint64_t NO_KEY = ~uint64_t{0};
 
 struct Read {
 	uint64_t key, writer;
+	uint64_t entry = NO_KEY; /* that this version of the row has in a secondary index */
+};
+
+/* Of a secondary index */
+struct Lookup {
+	uint64_t first, last;
+	size_t most;
+	std::vector<uint64_t> targets; /* that its entries name */
+};
+
+/* What was read at a target: a row, or NO_KEY. */
+struct Row {
+	uint64_t target, key;
 };
 
 struct Write {
@@ -32,6 +51,8 @@ struct Done {
 	uint64_t began = 0, returned = 0; /* by the clock */
 	std::vector<Read> reads;          /* in their order; not of own versions */
 	std::vector<Write> writes;
+	std::vector<Lookup> lookups;
+	std::vector<Row> rows;
 };
 
 class History
@@ -58,6 +79,8 @@ enum class Flaw {
 	STALE,      /* it misses a version whose transaction had returned before it began */
 	COLLECTED,  /* it reads a tuple that was given back */
 	FORKED,     /* two committed transactions replaced the same version */
+	ASTRAY,     /* a lookup finds a row that does not belong there, or finds it twice */
+	UNINDEXED,  /* a lookup misses a row that the transaction sees, and that belongs there */
 	FLAWS,
 };
 

@@ -23,6 +23,8 @@ void on_host(
 void aside(const std::function<void()> &f);
 uint64_t now_ps();
 void prefetch_lines(const void *p, unsigned lines);
+/* Lines that the host has fetched from its memory so far; on a native host 0 */
+uint64_t fetched_lines();
 /* A turn of a loop with nothing to do */
 void idle();
 /* Of calls to modules; NULL: their own */

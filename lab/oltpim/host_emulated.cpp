@@ -76,6 +76,11 @@ void prefetch_lines(const void *p, unsigned lines)
 		emu_prefetch(static_cast<const char *>(p) + k * 64, false);
 }
 
+uint64_t fetched_lines()
+{
+	return emu_count().l3_fills;
+}
+
 void idle()
 {
 	emu_pause();

@@ -226,27 +226,21 @@ public:
 	explicit Image(const std::vector<Record> &records)
 	    : versions(records.size() + 1), objects((records.size() + 3) & ~size_t{1}), nodes(1)
 	{
+		std::vector<Entry> trees[OLTPIM_TREES];
 		for (size_t k = 0; k < records.size(); k++) {
-			versions[k + 1] = {0, 0, 0, records[k].tuple, 0};
+			versions[k + 1] = {0, 0, 0, records[k].content, 0};
 			objects[k + 1] = static_cast<uint32_t>(k + 1);
+			trees[(records[k].key >> OLTPIM_TREE_SHIFT) % OLTPIM_TREES].push_back(
+			        {records[k].key, static_cast<uint32_t>(k + 1)});
 		}
-		if (records.empty())
-			return;
-		std::vector<Entry> level;
-		for (size_t k = 0; k < records.size(); k++)
-			level.push_back({records[k].key, static_cast<uint32_t>(k + 1)});
-		bool leaf = true;
-		do {
-			level = nodes_above(level, leaf);
-			leaf = false;
-		} while (level.size() > 1);
-		root = level[0].below;
+		for (unsigned tree = 0; tree < OLTPIM_TREES; tree++)
+			roots[tree] = root_of(std::move(trees[tree]));
 	}
 
 	std::vector<oltpim_version> versions;
 	std::vector<uint32_t> objects;
 	std::vector<oltpim_node> nodes;
-	uint32_t root = 0;
+	uint32_t roots[OLTPIM_TREES] = {};
 
 private:
 	/* As full as random inserts leave them */
@@ -255,6 +249,17 @@ private:
 		uint64_t key;
 		uint32_t below;
 	};
+	uint32_t root_of(std::vector<Entry> level)
+	{
+		if (level.empty())
+			return 0;
+		bool leaf = true;
+		do {
+			level = nodes_above(level, leaf);
+			leaf = false;
+		} while (level.size() > 1);
+		return level[0].below;
+	}
 	std::vector<Entry> nodes_above(const std::vector<Entry> &level, bool leaf)
 	{
 		std::vector<Entry> above;
@@ -323,7 +328,7 @@ void NearRank::load(const std::vector<Record> *of_modules)
 		used[k].versions = static_cast<uint32_t>(i.versions.size() - 1);
 		used[k].objects = static_cast<uint32_t>(of_modules[k].size());
 		used[k].nodes = static_cast<uint32_t>(i.nodes.size() - 1);
-		used[k].roots[0] = i.root;
+		std::copy(std::begin(i.roots), std::end(i.roots), used[k].roots);
 	}
 	push_rows(rank_, layout_.versions, images,
 	        [](const Image &i) { return bytes_of(i.versions); });
@@ -390,7 +395,7 @@ NearStore::~NearStore()
 unsigned NearStore::place_of(uint64_t key) const
 {
 	return static_cast<unsigned>(
-	        hash_of(key, setup_.shift) % (uint64_t{setup_.ranks} * setup_.elements));
+	        hash_of(key, setup_.shifts) % (uint64_t{setup_.ranks} * setup_.elements));
 }
 
 void NearStore::issue(Request &request, unsigned worker)
@@ -422,6 +427,20 @@ void NearStore::load(const std::vector<Record> &records)
 	std::vector<std::vector<Record>> modules(size_t{setup_.ranks} * setup_.elements);
 	for (const Record &r : records)
 		modules[place_of(r.key)].push_back(r);
+	/* A module numbers its objects from 1 on, in the order of its records. */
+	const auto target_of = [&](uint64_t row) {
+		const unsigned place = place_of(row);
+		const std::vector<Record> &all = modules[place];
+		const auto at = std::lower_bound(all.begin(), all.end(), row,
+		        [](const Record &r, uint64_t key) { return r.key < key; });
+		if (at == all.end() || at->key != row)
+			throw std::logic_error("an entry of a row that is not loaded");
+		return oltpim_target(place, static_cast<uint32_t>(at - all.begin() + 1));
+	};
+	for (std::vector<Record> &all : modules)
+		for (Record &r : all)
+			if (oltpim_is_entry(r.key))
+				r.content = target_of(r.content);
 	for (unsigned k = 0; k < setup_.ranks; k++)
 		ranks_[k]->load(&modules[size_t{k} * setup_.elements]);
 }

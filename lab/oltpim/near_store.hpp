@@ -26,17 +26,12 @@ namespace oltpim
 struct NearSetup {
 	std::string machine = "threads"; /* of near_threads; otherwise an emulated one */
 	unsigned ranks = 2, elements = 4, tasklets = 4, host_threads = 1;
-	unsigned shift = 0;                /* R of hash_of() */
+	Shifts shifts = {};                /* R of the paper */
 	uint64_t objects = 4096;           /* most, of a module */
 	uint64_t versions = 8192;          /* most, of a module */
 	uint32_t batch_bytes = 32768;      /* of a module */
 	bool collects = true;              /* versions that no transaction sees */
 	const near_clock *clock = nullptr; /* of an emulated host */
-};
-
-/* A record to be loaded */
-struct Record {
-	uint64_t key, tuple;
 };
 
 /* What the rank's batches had. */
@@ -50,7 +45,8 @@ public:
 	NearRank(const NearSetup &setup, const oltpim_layout &layout, near_rank *rank,
 	        const Numbers &numbers);
 	void append(Request &r);
-	/* Give each of the rank's modules the records of its list, in the order of their keys. */
+	/* Give each of the rank's modules the records of its list, in the order of their keys; the
+	 * content of an entry is its target. */
 	void load(const std::vector<Record> *of_modules);
 	/* Wait for the rank's channel. */
 	void touch();
@@ -100,14 +96,16 @@ public:
 	NearStore &operator=(const NearStore &) = delete;
 
 	unsigned place_of(uint64_t key) const override;
+	bool keeps_entry(uint64_t) const override
+	{
+		return true;
+	}
 	void issue(Request &request, unsigned worker) override;
 	bool help(unsigned worker) override;
 	unsigned parts() const override;
 	bool help_part(unsigned part) override;
 
-	/* Give the modules these records, as transaction 0 with number 0; keys rise.  Before any
-	 * transaction. */
-	void load(const std::vector<Record> &records);
+	void load(const std::vector<Record> &records) override;
 
 	/* On an emulated host, wait until the channels have carried what was loaded. */
 	void settle_channels();

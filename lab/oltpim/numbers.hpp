@@ -38,9 +38,10 @@ class Numbers
 {
 public:
 	/* Each worker has `each` slots, and a slot has one transaction at a time.  Slots are
-	 * numbered through, worker by worker. */
-	Numbers(Protocol protocol, unsigned workers, unsigned each)
-	    : protocol_(protocol), each_(each), over_(ring_of(workers * each)), workers_(workers)
+	 * numbered through, worker by worker.  `settled`: the newest commit of before. */
+	Numbers(Protocol protocol, unsigned workers, unsigned each, uint64_t settled = 0)
+	    : protocol_(protocol), each_(each), next_(settled + 1), settled_(settled),
+	      over_(ring_of(workers * each)), workers_(workers)
 	{
 		for (Worker &w : workers_)
 			w.begins.assign(each, NOT_ANY);
@@ -128,8 +129,8 @@ private:
 
 	const Protocol protocol_;
 	const unsigned each_;
-	alignas(64) std::atomic<uint64_t> next_{1};
-	alignas(64) std::atomic<uint64_t> settled_{0};
+	alignas(64) std::atomic<uint64_t> next_;
+	alignas(64) std::atomic<uint64_t> settled_;
 	std::vector<std::atomic<uint64_t>> over_;
 	std::vector<Worker> workers_;
 };

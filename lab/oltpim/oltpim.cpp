@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * oltpim.cpp - the benchmark: YCSB on OLTPim's modules, or on the same tables in the host's memory,
- * and a bank whose histories are checked.
+ * oltpim.cpp - the benchmark: YCSB and TPC-C on OLTPim's modules, or on the same tables in the
+ * host's memory, and a bank whose histories are checked.
  */
 #include "../../bench/common/output.hpp"
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
-#include "dram_store.hpp"
+#include "cards.hpp"
 #include "host.hpp"
-#include "near_store.hpp"
-#include "ycsb.hpp"
+#include "split_store.hpp"
+#include "tuple_log.hpp"
+#include "workload.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -29,17 +30,24 @@ using tools::Json;
 using tools::WrongUsage;
 
 struct Settings {
-	std::string tm = "oltpim", host = "native", modules = "threads", workload = "c", json;
+	std::string tm = "oltpim", host = "native", modules = "threads", workload = "c", json, log;
 	unsigned threads = 2, slots = 16, ranks = 2, elements = 4, tasklets = 4, host_threads = 1;
-	unsigned percent = 50, scan = 16, payload = 0, schedules = 20;
+	unsigned percent = 50, scan = 16, payload = 0, schedules = 20, writes = 90;
+	tpcc::Size tpcc;
 	uint64_t records = 10000, seed = 1, warmup_us = 20000, measure_us = 100000;
 	double zipf = 0, room = 2;
-	bool keep_versions = false, one_by_one = false;
+	bool keep_versions = false, one_by_one = false, verify = false;
 };
 
 const std::map<std::string, Protocol> PROTOCOLS = {{"oltpim", Protocol::MENDED},
         {"oltpim-paper", Protocol::PUBLISHED}, {"oltpim-strict", Protocol::STRICT},
         {"mosaic", Protocol::MENDED}};
+
+/* Does the workload run in orders that seeds give, with a check of histories? */
+bool is_checked(const Settings &s)
+{
+	return s.workload == "bank" || s.workload == "cards";
+}
 
 /* False: the help was asked for, and printed. */
 bool parse(Settings &s, int argc, char **argv)
@@ -63,8 +71,19 @@ bool parse(Settings &s, int argc, char **argv)
 	line.option("--slots", s.slots, "transactions that a worker has at a time").range(1, 65536);
 	line.option("--workload", s.workload,
 	            "c: gets; b: 5 % update; a: 50 % update; u: --percent update; i: --percent "
-	            "insert; s: scans; bank: transfers and audits, whose histories are checked")
-	        .one_of({"a", "b", "c", "i", "s", "u", "bank"});
+	            "insert; s: scans; tpcc; bank: transfers and audits; cards: records with a "
+	            "secondary index; the last two have histories that are checked")
+	        .one_of({"a", "b", "c", "i", "s", "u", "tpcc", "bank", "cards"});
+	line.option("--writes", s.writes, "tpcc: percent new orders, payments and deliveries")
+	        .range(0, 100);
+	line.option("--warehouses", s.tpcc.warehouses, "tpcc: warehouses").range(1, 1024);
+	line.option("--customers", s.tpcc.customers, "tpcc: of a district, and orders at first")
+	        .range(30, 4095);
+	line.option("--items", s.tpcc.items, "tpcc: items").range(100, 100000);
+	line.option("--log", s.log,
+	        "make commits durable in a heap of this file, which is made anew and removed; the "
+	        "records that are loaded are not in it");
+	line.option("--verify", s.verify, "check histories and data at the end");
 	line.option("--percent", s.percent, "transactions that write, of workloads u and i")
 	        .range(0, 100);
 	line.option("--scan", s.scan, "keys of a scan").range(1, OLTPIM_SCAN_MOST);
@@ -77,13 +96,13 @@ bool parse(Settings &s, int argc, char **argv)
 	        .range(1.1, 1000);
 	line.option("--warmup-us", s.warmup_us, "microseconds before the measurement");
 	line.option("--measure-us", s.measure_us, "microseconds of the measurement").range(1, 1e9);
-	line.option("--schedules", s.schedules, "bank: runs, each with a seed of its own");
+	line.option("--schedules", s.schedules, "bank, cards: runs, each with a seed of its own");
 	line.option("--seed", s.seed, "of keys and of schedules");
 	line.option("--json", s.json, "write the result to this file; - is standard output");
 	if (!line.parse(argc, argv))
 		return false;
-	if (s.workload == "bank" && !is_native())
-		throw WrongUsage("--workload bank: use oltpim, which runs on native");
+	if (is_checked(s) && !is_native())
+		throw WrongUsage("--workload " + s.workload + ": use oltpim, which runs on native");
 	return true;
 }
 
@@ -106,49 +125,59 @@ Mix mix_of(const Settings &s)
 	return m;
 }
 
-/* ---------------------------------------------------------------------- bank */
+/* ------------------------------------------------------------- bank and cards */
 
-NearSetup bank_setup(const Settings &s)
+NearSetup schedule_setup(const Settings &s)
 {
 	NearSetup n;
 	n.machine = s.modules;
 	n.ranks = s.ranks, n.elements = s.elements, n.tasklets = s.tasklets;
 	n.host_threads = s.host_threads;
 	n.objects = 4096, n.versions = 8192, n.batch_bytes = 16384;
+	n.shifts = shifts_of_cards();
 	return n;
 }
 
 /* One run, whose order the seed gives. */
-std::vector<Violation> run_bank(const Settings &s, uint64_t seed)
+std::vector<Violation> run_schedule(const Settings &s, uint64_t seed)
 {
-	constexpr uint64_t ACCOUNTS = 16;
-	constexpr unsigned TRANSACTIONS = 20;
+	constexpr unsigned RECORDS = 16, TRANSACTIONS = 20;
+	const bool bank = s.workload == "bank";
 	Tuples tuples(0);
 	Numbers numbers(PROTOCOLS.at(s.tm), 1, s.slots);
 	std::unique_ptr<Store> store;
 	if (s.tm == "mosaic")
-		store = std::make_unique<DramStore>(DramSetup{}, numbers, prefetch_lines);
+		store = std::make_unique<DramStore>(
+		        DramSetup{.shifts = shifts_of_cards()}, numbers, prefetch_lines);
 	else
-		store = std::make_unique<NearStore>(bank_setup(s), numbers);
+		store = std::make_unique<NearStore>(schedule_setup(s), numbers);
 	Database db{*store, numbers, {1}, {1}};
 	History history;
-	load_keys(db, tuples, 0, ACCOUNTS, 100);
+	if (bank)
+		load_keys(db, tuples, 0, RECORDS, 100);
+	else
+		db.entry_of = colour_entry_of;
 	std::vector<std::unique_ptr<Client>> clients;
 	std::vector<Client *> running;
 	for (unsigned k = 0; k < s.slots; k++) {
-		clients.push_back(std::make_unique<BankClient>(
-		        db, tuples, 0, k, &history, ACCOUNTS, TRANSACTIONS, seed * s.slots + k));
+		const uint64_t own = seed * s.slots + k;
+		if (bank)
+			clients.push_back(std::make_unique<BankClient>(
+			        db, tuples, 0, k, &history, RECORDS, TRANSACTIONS, own));
+		else
+			clients.push_back(std::make_unique<CardClient>(
+			        db, tuples, 0, k, &history, RECORDS, TRANSACTIONS, own));
 		running.push_back(clients.back().get());
 	}
 	run_by_seed(*store, running, seed);
 	return check_histories({&history});
 }
 
-int bank(const Settings &s)
+int check_schedules(const Settings &s)
 {
 	std::map<Flaw, uint64_t> counts;
 	for (uint64_t seed = s.seed; seed < s.seed + s.schedules; seed++)
-		for (const Violation &v : run_bank(s, seed))
+		for (const Violation &v : run_schedule(s, seed))
 			if (counts[v.flaw]++ == 0)
 				printf("seed %llu: %s\n", static_cast<unsigned long long>(seed),
 				        v.text.c_str());
@@ -160,28 +189,39 @@ int bank(const Settings &s)
 	return counts.empty() ? 0 : 1;
 }
 
-/* ---------------------------------------------------------------------- ycsb */
+/* ----------------------------------------------------------------------- run */
 
-class Ycsb
+std::unique_ptr<Workload> workload_of(const Settings &s)
+{
+	if (s.workload == "tpcc")
+		return std::make_unique<TpccWorkload>(s.tpcc, s.writes);
+	return std::make_unique<YcsbWorkload>(mix_of(s), s.records, s.zipf);
+}
+
+class Run
 {
 public:
-	explicit Ycsb(const Settings &s)
-	    : s_(s), mix_(mix_of(s)), keys_(s.records, s.zipf),
-	      numbers_(PROTOCOLS.at(s.tm), s.threads, s.slots), loaded_(s.payload)
+	explicit Run(const Settings &s)
+	    : s_(s), workload_(workload_of(s)), numbers_(PROTOCOLS.at(s.tm), s.threads, s.slots),
+	      loaded_(s.payload)
 	{
+		const std::vector<Record> records = workload_->records(loaded_);
 		if (s.tm == "mosaic")
-			make_dram();
+			store_ = make_dram(256, 0);
 		else
-			make_near();
+			store_ = make_near(records);
+		store_->load(records);
 		db_.emplace(*store_, numbers_);
+		db_->entry_of = workload_->entry_of();
 		workers_.resize(s.threads);
 		for (unsigned k = 0; k < s.threads; k++)
 			make_worker(k);
-		load();
 	}
 
 	void run()
 	{
+		if (!s_.log.empty())
+			open_log();
 		if (near_)
 			near_->settle_channels();
 		std::vector<pthread_t> threads(s_.threads);
@@ -190,102 +230,147 @@ public:
 		work_on(&workers_[0]);
 		for (unsigned k = 1; k < s_.threads; k++)
 			pthread_join(threads[k], nullptr);
+		if (heap_)
+			close_log();
 		for (const Worker &w : workers_)
 			if (w.failure)
 				std::rethrow_exception(w.failure);
 	}
 
 	Json result() const;
+	/* Throws if histories or data are wrong. */
+	void verify();
 
 private:
 	struct Worker {
-		Ycsb *all = nullptr;
+		Run *all = nullptr;
 		unsigned number = 0;
 		std::unique_ptr<Tuples> tuples;
-		std::vector<std::unique_ptr<YcsbClient>> clients;
+		std::vector<std::unique_ptr<MeasuredClient>> clients;
+		History history;
 		uint64_t measured_from = 0, measured_to = 0;
 		std::exception_ptr failure;
 	};
 
-	void make_near();
-	void make_dram();
+	std::unique_ptr<Store> make_near(const std::vector<Record> &records);
+	std::unique_ptr<DramStore> make_dram(unsigned partitions, unsigned first_place) const;
+	uint64_t most_of_a_module(const std::vector<Record> &records) const;
 	void make_worker(unsigned number);
-	void load();
+	void open_log();
+	void close_log();
 	static void *work_on(void *worker);
 	void work(Worker &w);
 	bool turn(Worker &w);
 	void add_near(Json &j, uint64_t committed) const;
 
 	const Settings s_;
-	const Mix mix_;
-	const Keys keys_;
+	const std::unique_ptr<Workload> workload_;
 	Numbers numbers_;
 	Tuples loaded_;
+	std::unique_ptr<NearStore> near_; /* OLTPim */
+	std::unique_ptr<DramStore> small_;
 	std::unique_ptr<Store> store_;
-	NearStore *near_ = nullptr; /* store_, if it is one */
 	std::optional<Database> db_;
+	std::optional<fur::Heap> heap_;
+	std::optional<TupleLog> log_;
 	std::vector<Worker> workers_;
 	std::atomic<bool> failed_{false};
-	mutable near_channel before_ = {};
-	std::atomic<bool> counted_{false};
+	near_channel before_ = {}, after_ = {};
+	uint64_t lines_before_ = 0, lines_after_ = 0;
+	std::atomic<bool> counted_{false}, counted_end_{false};
 	BatchCounts batches_before_;
 };
 
-void Ycsb::make_near()
+uint64_t Run::most_of_a_module(const std::vector<Record> &records) const
+{
+	std::vector<uint64_t> modules(uint64_t{s_.ranks} * s_.elements);
+	const Shifts shifts = workload_->shifts();
+	for (const Record &r : records)
+		modules[hash_of(r.key, shifts) % modules.size()]++;
+	return *std::max_element(modules.begin(), modules.end());
+}
+
+std::unique_ptr<Store> Run::make_near(const std::vector<Record> &records)
 {
 	NearSetup n;
 	n.machine = s_.modules;
 	n.ranks = s_.ranks, n.elements = s_.elements, n.tasklets = s_.tasklets;
 	n.host_threads = s_.host_threads;
-	n.shift = mix_.shift;
-	const uint64_t modules = uint64_t{s_.ranks} * s_.elements;
-	/* Hashing does not share evenly: with 6 standard deviations no module has more. */
-	const double share = static_cast<double>(s_.records) / static_cast<double>(modules);
-	const double most = share + 6 * std::sqrt(share * (1 << mix_.shift)) + 64;
-	n.objects = static_cast<uint64_t>(most * s_.room) + 1024;
+	n.shifts = workload_->shifts();
+	n.objects =
+	        static_cast<uint64_t>(static_cast<double>(most_of_a_module(records)) * s_.room) +
+	        1024;
 	n.versions = n.objects + 8192;
 	n.collects = !s_.keep_versions;
 	n.clock = clock_of_modules();
-	auto near = std::make_unique<NearStore>(n, numbers_);
-	near_ = near.get();
-	store_ = std::move(near);
+	near_ = std::make_unique<NearStore>(n, numbers_);
+	const unsigned places = s_.ranks * s_.elements;
+	small_ = make_dram(16, places);
+	return std::make_unique<SplitStore>(*near_, *small_, places, workload_->small_tables());
 }
 
-void Ycsb::make_dram()
+std::unique_ptr<DramStore> Run::make_dram(unsigned partitions, unsigned first_place) const
 {
 	DramSetup d;
 	d.workers = s_.threads;
-	d.partitions = 256;
-	d.shift = mix_.shift;
+	d.partitions = partitions;
+	d.shifts = workload_->shifts();
 	d.collects = !s_.keep_versions;
-	store_ = std::make_unique<DramStore>(d, numbers_, prefetch_lines);
+	d.first_place = first_place;
+	return std::make_unique<DramStore>(d, numbers_, prefetch_lines);
 }
 
-void Ycsb::make_worker(unsigned number)
+void Run::make_worker(unsigned number)
 {
 	Worker &w = workers_[number];
 	w.all = this;
 	w.number = number;
 	w.tuples = std::make_unique<Tuples>(s_.payload);
-	const unsigned slots = s_.threads * s_.slots;
 	for (unsigned k = 0; k < s_.slots; k++) {
 		const unsigned slot = number * s_.slots + k;
-		w.clients.push_back(std::make_unique<YcsbClient>(*db_, *w.tuples, number, slot,
-		        mix_, keys_, s_.records + slot, slots, now_ps, s_.seed * 1000003 + slot));
+		w.clients.push_back(workload_->client(*db_, *w.tuples, number, slot,
+		        s_.threads * s_.slots, s_.verify ? &w.history : nullptr, now_ps,
+		        s_.seed * 1000003 + slot));
 	}
 }
 
-void Ycsb::load()
+/* On an emulated host: of its persistent memory. */
+void Run::open_log()
 {
-	if (!near_)
-		return load_keys(*db_, loaded_, 0, s_.records, 0);
-	std::vector<Record> records;
-	for (uint64_t key = 0; key < s_.records; key++)
-		records.push_back({key, reinterpret_cast<uint64_t>(loaded_.make(key, 0, key))});
-	near_->load(records);
+	fur::Options o;
+	o.heap_bytes = uint64_t{128} << 20; /* which the file allocates */
+	o.max_threads = s_.threads + 4;
+	o.pm = FUR_PM_EMULATED;
+	/* Software updates hash addresses.  At an address drawn at random, a run on an emulated
+	 * machine would not repeat. */
+	if (!is_native())
+		o.address = UINT64_C(0x300000000000);
+	remove(s_.log.c_str());
+	heap_.emplace(fur::Heap::create(s_.log, o));
+	log_.emplace(heap_->get(), s_.threads);
+	db_->keeper = &*log_;
 }
 
-void *Ycsb::work_on(void *worker)
+void Run::close_log()
+{
+	log_.reset();
+	heap_.reset();
+	remove(s_.log.c_str());
+}
+
+void Run::verify()
+{
+	std::vector<const History *> histories;
+	for (const Worker &w : workers_)
+		histories.push_back(&w.history);
+	for (const Violation &v : check_histories(histories))
+		throw std::runtime_error(v.text);
+	const std::string wrong = workload_->wrong(*db_, loaded_);
+	if (!wrong.empty())
+		throw std::runtime_error(wrong);
+}
+
+void *Run::work_on(void *worker)
 {
 	auto &w = *static_cast<Worker *>(worker);
 	try {
@@ -298,7 +383,7 @@ void *Ycsb::work_on(void *worker)
 }
 
 /* A step of each client, and of the store now and then.  False: all have ended. */
-bool Ycsb::turn(Worker &w)
+bool Run::turn(Worker &w)
 {
 	constexpr unsigned STEPS = 64;
 	bool running = false, helped = false;
@@ -313,33 +398,46 @@ bool Ycsb::turn(Worker &w)
 	return running && !failed_.load(std::memory_order_relaxed);
 }
 
-void Ycsb::work(Worker &w)
+void Run::work(Worker &w)
 {
 	constexpr uint64_t PS = 1000000; /* of a microsecond */
 	const uint64_t start = now_ps();
 	while (now_ps() < start + s_.warmup_us * PS)
 		if (!turn(w))
 			return;
-	if (!counted_.exchange(true) && near_) {
-		before_ = near_->channels();
-		batches_before_ = near_->counts();
+	if (!counted_.exchange(true)) {
+		lines_before_ = fetched_lines();
+		if (near_) {
+			before_ = near_->channels();
+			batches_before_ = near_->counts();
+		}
 	}
 	for (const auto &c : w.clients)
 		c->measure();
 	w.measured_from = now_ps();
-	while (now_ps() < start + (s_.warmup_us + s_.measure_us) * PS)
+	/* Real time may pass without a step of this process. */
+	const auto nothing = [&w] {
+		return is_native() && std::all_of(w.clients.begin(), w.clients.end(),
+		                              [](auto &c) { return c->measured().committed == 0; });
+	};
+	while (now_ps() < start + (s_.warmup_us + s_.measure_us) * PS || nothing())
 		if (!turn(w))
 			return;
 	w.measured_to = now_ps();
+	if (!counted_end_.exchange(true)) {
+		lines_after_ = fetched_lines();
+		if (near_)
+			after_ = near_->channels();
+	}
 	for (const auto &c : w.clients)
 		c->stop();
 	while (turn(w)) {
 	}
 }
 
-void Ycsb::add_near(Json &j, uint64_t committed) const
+void Run::add_near(Json &j, uint64_t committed) const
 {
-	const near_channel c = near_->channels();
+	const near_channel &c = after_;
 	const double n = std::max<double>(1, static_cast<double>(committed));
 	const auto each = [&](uint64_t now, uint64_t then) {
 		return static_cast<double>(now - then) / n;
@@ -362,10 +460,10 @@ void Ycsb::add_near(Json &j, uint64_t committed) const
 	                                        : 0.0;
 }
 
-Json Ycsb::result() const
+Json Run::result() const
 {
 	Json j;
-	uint64_t committed = 0, aborted = 0, ps = 0;
+	uint64_t committed = 0, aborted = 0, rolled_back = 0, ps = 0;
 	std::vector<uint64_t> latencies;
 	for (const Worker &w : workers_) {
 		ps += (w.measured_to - w.measured_from) / s_.threads;
@@ -373,6 +471,7 @@ Json Ycsb::result() const
 			const Measured &m = c->measured();
 			committed += m.committed;
 			aborted += m.aborted;
+			rolled_back += m.rolled_back;
 			latencies.insert(latencies.end(), m.latencies.begin(), m.latencies.end());
 		}
 	}
@@ -386,16 +485,19 @@ Json Ycsb::result() const
 	};
 	j["tm"] = s_.tm, j["host"] = s_.host, j["workload"] = s_.workload;
 	j["modules"] = near_ ? s_.modules : "";
-	j["threads"] = s_.threads, j["slots"] = s_.slots, j["records"] = s_.records;
+	j["threads"] = s_.threads, j["slots"] = s_.slots;
+	workload_->describe(j);
 	j["ranks"] = s_.ranks, j["elements"] = s_.elements, j["tasklets"] = s_.tasklets;
-	j["zipf"] = s_.zipf, j["percent"] = mix_.percent, j["scan"] = mix_.scan;
-	j["at_once"] = mix_.at_once, j["collects"] = !s_.keep_versions, j["seed"] = s_.seed;
-	j["committed"] = committed, j["aborted"] = aborted;
+	j["log"] = !s_.log.empty();
+	j["zipf"] = s_.zipf, j["collects"] = !s_.keep_versions, j["seed"] = s_.seed;
+	j["committed"] = committed, j["aborted"] = aborted, j["rolled_back"] = rolled_back;
 	j["seconds"] = static_cast<double>(ps) * 1e-12;
 	j["throughput"] = static_cast<double>(committed) / (static_cast<double>(ps) * 1e-12);
 	j["abort_percent"] = committed + aborted ? 100.0 * static_cast<double>(aborted) /
 	                                                   static_cast<double>(committed + aborted)
 	                                         : 0.0;
+	j["dram_read_bytes"] = 64.0 * static_cast<double>(lines_after_ - lines_before_) /
+	                       std::max(1.0, static_cast<double>(committed));
 	j["p50_us"] = at(0.5), j["p99_us"] = at(0.99);
 	if (near_)
 		add_near(j, committed);
@@ -417,16 +519,18 @@ int run(int argc, char **argv)
 	Settings s;
 	if (!parse(s, argc, argv))
 		return 0;
-	if (s.workload == "bank")
-		return bank(s);
+	if (is_checked(s))
+		return check_schedules(s);
 	Json result;
 	on_host(s.host, s.threads, s.seed, [&s, &result] {
-		std::unique_ptr<Ycsb> ycsb;
-		aside([&] { ycsb = std::make_unique<Ycsb>(s); });
-		ycsb->run();
+		std::unique_ptr<Run> all;
+		aside([&] { all = std::make_unique<Run>(s); });
+		all->run();
 		aside([&] {
-			result = ycsb->result();
-			ycsb.reset();
+			result = all->result();
+			if (s.verify)
+				all->verify();
+			all.reset();
 		});
 	});
 	if (result["committed"].get<uint64_t>() == 0)

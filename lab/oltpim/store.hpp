@@ -8,8 +8,10 @@
 
 #include "kernels/oltpim.h"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 namespace oltpim
 {
@@ -23,6 +25,7 @@ struct Request {
 		oltpim_abort abort;
 		oltpim_get get;
 		oltpim_scan scan;
+		oltpim_read read;
 	};
 	union {
 		uint64_t tuple;
@@ -35,12 +38,22 @@ struct Request {
 	Request *next; /* of a list */
 };
 
+/* To be loaded.  `content`: of an entry, the key of its row; of a row, the address of its tuple. */
+struct Record {
+	uint64_t key, content;
+};
+
 class Store
 {
 public:
 	virtual ~Store() = default;
 	/* The module of a key. */
 	virtual unsigned place_of(uint64_t key) const = 0;
+	/* Does it keep what a version of this entry, of a secondary index, names?  Else a version
+	 * is a tuple of the host, whose value is that. */
+	virtual bool keeps_entry(uint64_t key) const = 0;
+	/* Have these records, as transaction 0 with number 0; keys rise.  Before any request. */
+	virtual void load(const std::vector<Record> &records) = 0;
 	/* Take a request, which stays where it is until it is served. */
 	virtual void issue(Request &request, unsigned worker) = 0;
 	/* Do a part of the work on requests that were issued.  False: nothing to do right now. */
@@ -51,6 +64,9 @@ public:
 	virtual bool help_part(unsigned part) = 0;
 };
 
+/* Of each tree, `shift` of hash_of(). */
+using Shifts = std::array<uint8_t, OLTPIM_TREES>;
+
 /* A key's upper byte is its tree; `shift`: as many low bits do not matter, so that neighbours which
  * a scan reads share a module. */
 inline uint64_t hash_of(uint64_t key, unsigned shift)
@@ -58,6 +74,11 @@ inline uint64_t hash_of(uint64_t key, unsigned shift)
 	uint64_t z = (key >> shift) * 0x9e3779b97f4a7c15u;
 	z = (z ^ z >> 32) * 0xd6e8feb86659fd93u;
 	return z ^ z >> 32;
+}
+
+inline uint64_t hash_of(uint64_t key, const Shifts &shifts)
+{
+	return hash_of(key, shifts[(key >> OLTPIM_TREE_SHIFT) % OLTPIM_TREES]);
 }
 
 } // namespace oltpim

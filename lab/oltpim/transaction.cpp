@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * transaction.cpp - transaction.hpp.
+ *
+ * The tests compile a plant into this file: PLANT_RELEASED breaks INV-CN10.
  */
 #include "transaction.hpp"
 
@@ -27,8 +29,9 @@ uint64_t address_of(Tuple *tuple)
 
 Request &Transaction::add(oltpim_kind kind, unsigned place)
 {
-	if (n_ == MOST)
-		throw std::logic_error("a round has at most " + std::to_string(MOST) + " requests");
+	if (n_ == most_)
+		throw std::logic_error(
+		        "a round has at most " + std::to_string(most_) + " requests");
 	Request &r = requests_[n_++];
 	r.kind = kind;
 	r.place = place;
@@ -36,7 +39,7 @@ Request &Transaction::add(oltpim_kind kind, unsigned place)
 	r.reply.written = {};
 	if (kind == OLTPIM_SCAN) {
 		if (!scanned_)
-			scanned_ = std::make_unique<oltpim_scanned[]>(MOST);
+			scanned_ = std::make_unique<oltpim_scanned[]>(most_);
 		r.reply.scanned = &scanned_[n_ - 1];
 	}
 	return r;
@@ -48,16 +51,44 @@ unsigned Transaction::get(uint64_t key)
 	return n_ - 1;
 }
 
+unsigned Transaction::add_scan(oltpim_kind kind, uint64_t first, uint64_t last)
+{
+	add(kind, db_.store.place_of(first)).scan = {first, last, number_, done_.begin};
+	return n_ - 1;
+}
+
 unsigned Transaction::scan(uint64_t first, uint64_t last)
 {
-	add(OLTPIM_SCAN, db_.store.place_of(first)).scan = {first, last, number_, done_.begin};
+	return add_scan(OLTPIM_SCAN, first, last);
+}
+
+unsigned Transaction::first(uint64_t first, uint64_t last)
+{
+	return add_scan(OLTPIM_FIRST, first, last);
+}
+
+unsigned Transaction::read(uint64_t target)
+{
+	add(OLTPIM_READ, static_cast<unsigned>(target >> 32)).read = {
+	        static_cast<uint32_t>(target), 0, number_, done_.begin};
 	return n_ - 1;
 }
 
 unsigned Transaction::add_write(oltpim_kind kind, uint64_t key, uint64_t value)
 {
-	Tuple *tuple = tuples_.make(key, number_, value);
-	add(kind, db_.store.place_of(key)).write = {key, number_, done_.begin, address_of(tuple)};
+	const bool keeps = oltpim_is_entry(key) && db_.store.keeps_entry(key);
+	Tuple *tuple = keeps ? nullptr : tuples_.make(key, number_, value);
+	if (tuple)
+		tuple->is_removed = kind == OLTPIM_REMOVE;
+	add(kind, db_.store.place_of(key)).write = {
+	        key, number_, done_.begin, tuple ? address_of(tuple) : value};
+	return n_ - 1;
+}
+
+unsigned Transaction::add_row(oltpim_kind kind, uint64_t key, const void *row, size_t bytes)
+{
+	add(kind, db_.store.place_of(key)).write = {
+	        key, number_, done_.begin, address_of(tuples_.make(key, number_, 0, row, bytes))};
 	return n_ - 1;
 }
 
@@ -77,17 +108,18 @@ void Transaction::take_replies()
 	for (unsigned k = 0; k < n_; k++) {
 		const Request &r = requests_[k];
 		Result result;
+		if (history_ && (r.kind == OLTPIM_SCAN || r.kind == OLTPIM_FIRST))
+			add_lookup(r);
 		switch (r.kind) {
 		case OLTPIM_COMMIT:
 		case OLTPIM_ABORT: break;
-		case OLTPIM_GET: result = take_read(r.get.key, r.reply.tuple); break;
+		case OLTPIM_GET:
+		case OLTPIM_FIRST: result = take_found(r.write.key, &r.reply.tuple, 1); break;
 		case OLTPIM_SCAN:
-			result.count = r.reply.scanned->n;
-			for (uint64_t t = 0; t < r.reply.scanned->n; t++) {
-				Tuple *tuple = tuple_at(r.reply.scanned->tuples[t]);
-				result.value += take_read(tuple->key, address_of(tuple)).value;
-			}
+			result = take_found(
+			        r.scan.first, r.reply.scanned->tuples, r.reply.scanned->n);
 			break;
+		case OLTPIM_READ: result = take_row(r); break;
 		default: result = take_write(r);
 		}
 		failed_ |= result.status != OLTPIM_DONE;
@@ -96,35 +128,96 @@ void Transaction::take_replies()
 	n_ = 0;
 }
 
-Transaction::Result Transaction::take_read(uint64_t key, uint64_t tuple)
+/* Tuples or, of a tree of entries, what these name; 0: none. */
+Transaction::Result Transaction::take_found(uint64_t key, const uint64_t *found, uint64_t n)
 {
 	Result result;
-	if (!tuple)
-		return result;
-	const Tuple *t = tuple_at(tuple);
-	result.found = true;
-	result.value = t->value;
-	if (history_ && t->writer != number_)
-		done_.reads.push_back({key, t->writer});
+	for (uint64_t k = 0; k < n && found[k]; k++) {
+		result.count++;
+		if (oltpim_is_entry(key)) {
+			result.value += found[k];
+			continue;
+		}
+		result.tuple = tuple_at(found[k]);
+		result.value += result.tuple->value;
+		if (history_)
+			add_to_history(*result.tuple);
+	}
+	result.found = result.count != 0;
 	return result;
+}
+
+Transaction::Result Transaction::take_row(const Request &r)
+{
+	Result result;
+	const uint64_t target = oltpim_target(r.place, r.read.object);
+	const Tuple *row = tuple_at(r.reply.tuple);
+	if (row) {
+		result.found = true;
+		result.count = 1;
+		result.value = row->value;
+		result.tuple = row;
+		if (history_)
+			add_to_history(*row);
+	}
+	if (history_)
+		done_.rows.push_back({target, row ? row->key : NO_KEY});
+	return result;
+}
+
+void Transaction::add_to_history(const Tuple &t)
+{
+	if (t.writer != number_)
+		done_.reads.push_back({t.key, t.writer, db_.entry_of ? db_.entry_of(t) : NO_KEY});
+}
+
+/* A lookup of the history: what a request found in a secondary index. */
+void Transaction::add_lookup(const Request &r)
+{
+	if (!oltpim_is_entry(r.scan.first))
+		return;
+	Lookup l{r.scan.first, r.scan.last,
+	        r.kind == OLTPIM_FIRST ? size_t{1} : size_t{OLTPIM_SCAN_MOST}, {}};
+	if (r.kind == OLTPIM_SCAN)
+		l.targets.assign(
+		        r.reply.scanned->tuples, r.reply.scanned->tuples + r.reply.scanned->n);
+	else if (r.reply.tuple)
+		l.targets.push_back(r.reply.tuple);
+	done_.lookups.push_back(std::move(l));
 }
 
 Transaction::Result Transaction::take_write(const Request &r)
 {
 	const oltpim_written &w = r.reply.written;
-	Tuple *tuple = tuple_at(r.write.tuple);
+	const bool kept = oltpim_is_entry(r.write.key) && db_.store.keeps_entry(r.write.key);
+	Tuple *tuple = kept ? nullptr : tuple_at(r.write.tuple);
 	Result result;
 	result.status = static_cast<oltpim_status>(w.status);
 	if (result.status == OLTPIM_FULL)
 		throw std::runtime_error("a module is full: raise --room, or use more modules");
 	if (result.status != OLTPIM_DONE) {
-		tuples_.give(tuple);
+		if (tuple)
+			tuples_.give(tuple);
+		return result;
+	}
+	result.value = oltpim_target(r.place, w.object);
+	if (kept) {
+		add_kept(r.place, w.object);
 		return result;
 	}
 	link(tuple, tuple_at(w.before), r);
 	if (r.kind != OLTPIM_INSERT)
 		collect(w);
 	return result;
+}
+
+/* An entry that its module keeps.  If the transaction has written it before, it has one version. */
+void Transaction::add_kept(unsigned place, uint32_t object)
+{
+	for (const Written &own : written_)
+		if (own.place == place && own.object == object)
+			return;
+	written_.push_back({place, object, nullptr});
 }
 
 /* The new tuple replaces `before`, or the transaction's own one. */
@@ -143,7 +236,7 @@ void Transaction::link(Tuple *tuple, Tuple *before, const Request &r)
 	if (tuple->next != before)
 		tuple->next = before;
 	written_.push_back({r.place, r.reply.written.object, tuple});
-	if (history_)
+	if (history_ && !oltpim_is_entry(r.write.key))
 		done_.writes.push_back({r.write.key, before ? before->writer : NO_WRITER});
 }
 
@@ -167,9 +260,23 @@ void Transaction::commit()
 		done_.csn = db_.numbers.draw();
 }
 
+void Transaction::keep()
+{
+	if (!db_.keeper)
+		return;
+	kept_.clear();
+	for (const Written &w : written_)
+		if (w.tuple && !oltpim_is_entry(w.tuple->key))
+			kept_.push_back(w.tuple);
+	db_.keeper->keep(worker_, done_.csn, kept_);
+}
+
 /* Between the draw and this, other transactions may begin. */
 void Transaction::finalise()
 {
+#ifndef PLANT_RELEASED
+	keep(); /* INV-CN10 */
+#endif
 	for (const Written &w : written_)
 		add(OLTPIM_COMMIT, w.place).commit = {
 		        w.object, static_cast<uint32_t>(number_), done_.csn};
@@ -200,7 +307,8 @@ void Transaction::finish_commit()
 void Transaction::finish_abort()
 {
 	for (const Written &w : written_)
-		tuples_.retire(w.tuple, db_.numbers.next(), db_.numbers.oldest());
+		if (w.tuple)
+			tuples_.retire(w.tuple, db_.numbers.next(), db_.numbers.oldest());
 	written_.clear();
 	db_.numbers.end(slot_);
 	state_ = ENDED;
@@ -219,6 +327,9 @@ bool Transaction::ended()
 		return true;
 	}
 	if (state_ == COMMITTING) {
+#ifdef PLANT_RELEASED
+		keep();
+#endif
 		db_.numbers.settle(done_.csn);
 		state_ = SETTLING;
 	}

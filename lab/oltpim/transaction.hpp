@@ -21,24 +21,39 @@
 namespace oltpim
 {
 
+/* Makes commits durable. */
+class Keeper
+{
+public:
+	virtual ~Keeper() = default;
+	/* The rows that a transaction with this number makes, changes and removes; they are durable
+	 * on return. */
+	virtual void keep(
+	        unsigned worker, uint64_t csn, const std::vector<const Tuple *> &rows) = 0;
+};
+
 /* What the transactions of a run share. */
 struct Database {
 	Store &store;
 	Numbers &numbers;
 	std::atomic<uint64_t> transactions{1}; /* the next one's number; 0 has loaded the records */
 	std::atomic<uint64_t> clock{1};        /* of begins and returns, if there is a history */
+	/* The entry that a row has in a secondary index, if there is one: for histories */
+	uint64_t (*entry_of)(const Tuple &row) = nullptr;
+	Keeper *keeper = nullptr; /* NULL: nothing is durable */
 };
 
 class Transaction
 {
 public:
-	/* The most requests at a time. */
 	static constexpr unsigned MOST = 64;
 
-	/* `history`: NULL, or where it is added when it has committed. */
-	Transaction(Database &db, Tuples &tuples, unsigned worker, unsigned slot, History *history)
+	/* `history`: NULL, or where it is added when it has committed.  `most`: requests at a
+	 * time. */
+	Transaction(Database &db, Tuples &tuples, unsigned worker, unsigned slot, History *history,
+	        unsigned most = MOST)
 	    : db_(db), tuples_(tuples), worker_(worker), slot_(slot), history_(history),
-	      requests_(std::make_unique<Request[]>(MOST))
+	      most_(most), requests_(std::make_unique<Request[]>(most))
 	{
 	}
 
@@ -57,6 +72,11 @@ public:
 	/* Add a request to the round; returns its number there. */
 	unsigned get(uint64_t key);
 	unsigned scan(uint64_t first, uint64_t last);
+	/* As scan(), and finds no more than one. */
+	unsigned first(uint64_t first, uint64_t last);
+	/* The row that an entry of a secondary index names: target(), or found_target(). */
+	unsigned read(uint64_t target);
+	/* The value of an entry is the target that it names. */
 	unsigned insert(uint64_t key, uint64_t value)
 	{
 		return add_write(OLTPIM_INSERT, key, value);
@@ -68,6 +88,17 @@ public:
 	unsigned remove(uint64_t key)
 	{
 		return add_write(OLTPIM_REMOVE, key, 0);
+	}
+	/* The same with a row, which is copied. */
+	template <class Row>
+	unsigned insert_row(uint64_t key, const Row &row)
+	{
+		return add_row(OLTPIM_INSERT, key, &row, sizeof(row));
+	}
+	template <class Row>
+	unsigned update_row(uint64_t key, const Row &row)
+	{
+		return add_row(OLTPIM_UPDATE, key, &row, sizeof(row));
 	}
 	void issue();
 
@@ -87,6 +118,11 @@ public:
 	{
 		return failed_;
 	}
+	/* Requests of the last round */
+	unsigned replies() const
+	{
+		return static_cast<unsigned>(results_.size());
+	}
 	/* Of the last round.  A tuple that is not there has value 0. */
 	oltpim_status status(unsigned request) const
 	{
@@ -100,10 +136,30 @@ public:
 	{
 		return results_[request].value;
 	}
+	/* NULL: it is not there. */
+	const Tuple *tuple(unsigned request) const
+	{
+		return results_[request].tuple;
+	}
+	/* Of a scan of rows: the nth that was found */
+	const Tuple *found_tuple(unsigned request, unsigned nth) const
+	{
+		return reinterpret_cast<const Tuple *>(scanned_[request].tuples[nth]);
+	}
 	/* Of a scan: tuples found, and the sum of their values */
 	uint64_t count(unsigned request) const
 	{
 		return results_[request].count;
+	}
+	/* Of a scan of a secondary index: what its nth entry names */
+	uint64_t found_target(unsigned request, unsigned nth) const
+	{
+		return scanned_[request].tuples[nth];
+	}
+	/* Of a write: the row that an entry is to name */
+	uint64_t target(unsigned request) const
+	{
+		return results_[request].value;
 	}
 
 	void commit();
@@ -122,20 +178,28 @@ private:
 		oltpim_status status = OLTPIM_DONE;
 		bool found = false;
 		uint64_t value = 0, count = 0;
+		const Tuple *tuple = nullptr;
 	};
 	struct Written {
 		unsigned place;
 		uint32_t object;
-		Tuple *tuple;
+		Tuple *tuple; /* NULL: an entry, which its module keeps */
 	};
 
 	Request &add(oltpim_kind kind, unsigned place);
 	unsigned add_write(oltpim_kind kind, uint64_t key, uint64_t value);
+	unsigned add_row(oltpim_kind kind, uint64_t key, const void *row, size_t bytes);
 	void take_replies();
-	Result take_read(uint64_t key, uint64_t tuple);
+	Result take_found(uint64_t key, const uint64_t *found, uint64_t n);
+	Result take_row(const Request &r);
+	void add_to_history(const Tuple &t);
+	void add_lookup(const Request &r);
+	void add_kept(unsigned place, uint32_t object);
 	Result take_write(const Request &r);
 	void link(Tuple *tuple, Tuple *before, const Request &r);
+	unsigned add_scan(oltpim_kind kind, uint64_t first, uint64_t last);
 	void collect(const oltpim_written &w);
+	void keep();
 	void finalise();
 	void finish_commit();
 	void finish_abort();
@@ -144,12 +208,14 @@ private:
 	Tuples &tuples_;
 	const unsigned worker_, slot_;
 	History *const history_;
+	const unsigned most_;
 	std::unique_ptr<Request[]> requests_;
 	std::unique_ptr<oltpim_scanned[]> scanned_; /* replies of scans, if there was one */
 	unsigned n_ = 0;                            /* in the round */
 	std::atomic<uint32_t> pending_{0};
 	std::vector<Result> results_;
 	std::vector<Written> written_;
+	std::vector<const Tuple *> kept_; /* rows of written_ */
 	State state_ = ENDED;
 	bool failed_ = false;
 	uint64_t number_ = 0;

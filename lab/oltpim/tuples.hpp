@@ -23,32 +23,43 @@ struct Tuple {
 	uint64_t value;
 	/* Of a DramStore: its commit number, or DIRTY.  Modules have numbers of their own. */
 	uint64_t number;
-	uint64_t is_removed;
-	/* and the payload */
+	uint32_t is_removed;
+	uint32_t payload; /* bytes that follow */
+
+	void *row()
+	{
+		return this + 1;
+	}
+	const void *row() const
+	{
+		return this + 1;
+	}
 };
 
 /* Those of one worker: no two workers use one at once. */
 class Tuples
 {
 public:
-	explicit Tuples(size_t payload) : bytes_((sizeof(Tuple) + payload + 15) / 16 * 16) {}
+	/* `payload`: bytes of a tuple that is made without a row */
+	explicit Tuples(size_t payload) : payload_(static_cast<uint32_t>(payload)) {}
 
 	Tuple *make(uint64_t key, uint64_t writer, uint64_t value)
 	{
-		Tuple *t = free_;
-		if (t)
-			free_ = t->next;
-		else
-			t = fresh();
-		*t = {key, writer, nullptr, value, 0, 0};
+		return make_for(key, writer, value, payload_);
+	}
+	Tuple *make(uint64_t key, uint64_t writer, uint64_t value, const void *row, size_t bytes)
+	{
+		Tuple *t = make_for(key, writer, value, static_cast<uint32_t>(bytes));
+		memcpy(t->row(), row, bytes);
 		return t;
 	}
 
 	/* `writer` and `value` are cleared, so that a checker finds one that reads it still. */
 	void give(Tuple *t)
 	{
-		*t = {t->key, COLLECTED, free_, 0, 0, 0};
-		free_ = t;
+		Pool &p = pool_of(t->payload);
+		*t = {t->key, COLLECTED, p.free, 0, 0, 0, t->payload};
+		p.free = t;
 	}
 
 	/* The same, when no transaction is left that began before now: `next` is the number that
@@ -65,16 +76,45 @@ public:
 	static constexpr uint64_t COLLECTED = ~uint64_t{0};
 
 private:
-	static constexpr size_t CHUNK = 256;
+	static constexpr size_t CHUNK = 256, UNIT = 16;
 
-	Tuple *fresh()
+	/* Of tuples with as many bytes */
+	struct Pool {
+		Tuple *free = nullptr;
+		size_t left = 0;
+		std::vector<std::unique_ptr<char[]>> chunks = {};
+	};
+
+	static size_t units_of(uint32_t payload)
 	{
-		if (left_ == 0) {
-			chunks_.push_back(std::make_unique<char[]>(bytes_ * CHUNK));
-			left_ = CHUNK;
+		return (sizeof(Tuple) + payload + UNIT - 1) / UNIT;
+	}
+	Pool &pool_of(uint32_t payload)
+	{
+		const size_t units = units_of(payload);
+		if (pools_.size() <= units)
+			pools_.resize(units + 1);
+		return pools_[units];
+	}
+	Tuple *make_for(uint64_t key, uint64_t writer, uint64_t value, uint32_t payload)
+	{
+		Pool &p = pool_of(payload);
+		Tuple *t = p.free;
+		if (t)
+			p.free = t->next;
+		else
+			t = fresh(p, UNIT * units_of(payload));
+		*t = {key, writer, nullptr, value, 0, 0, payload};
+		return t;
+	}
+	static Tuple *fresh(Pool &p, size_t bytes)
+	{
+		if (p.left == 0) {
+			p.chunks.push_back(std::make_unique<char[]>(bytes * CHUNK));
+			p.left = CHUNK;
 		}
-		char *at = chunks_.back().get() + bytes_ * (CHUNK - left_--);
-		memset(at, 0, bytes_);
+		char *at = p.chunks.back().get() + bytes * (CHUNK - p.left--);
+		memset(at, 0, bytes);
 		return reinterpret_cast<Tuple *>(at);
 	}
 
@@ -82,11 +122,9 @@ private:
 		Tuple *tuple;
 		uint64_t next;
 	};
-	const size_t bytes_;
+	const uint32_t payload_;
 	std::deque<Retired> retired_; /* the oldest first */
-	size_t left_ = 0;
-	Tuple *free_ = nullptr;
-	std::vector<std::unique_ptr<char[]>> chunks_;
+	std::vector<Pool> pools_;     /* by their units */
 };
 
 } // namespace oltpim

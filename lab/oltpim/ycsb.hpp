@@ -6,7 +6,7 @@
 #define LAB_OLTPIM_YCSB_HPP
 
 #include "../../bench/common/zipf.hpp"
-#include "bank.hpp"
+#include "measured_client.hpp"
 
 #include <vector>
 
@@ -38,69 +38,21 @@ struct Mix {
 	unsigned shift = 0;  /* R of hash_of() */
 };
 
-/* What a client has done since the measurement began. */
-struct Measured {
-	uint64_t committed = 0, aborted = 0;
-	std::vector<uint64_t> latencies; /* of committed ones, from their first begin, in ps */
-};
-
-class YcsbClient : public Client
+class YcsbClient : public MeasuredClient
 {
 public:
-	using Clock = uint64_t (*)(); /* picoseconds */
-
 	/* `first_insert`, `insert_step`: the keys that it inserts */
-	YcsbClient(Database &db, Tuples &tuples, unsigned worker, unsigned slot, const Mix &mix,
-	        const Keys &keys, uint64_t first_insert, uint64_t insert_step, Clock clock,
-	        uint64_t seed)
-	    : transaction_(db, tuples, worker, slot, nullptr), mix_(mix), keys_(keys),
-	      insert_(first_insert), insert_step_(insert_step), clock_(clock), random_{seed}
+	YcsbClient(Database &db, Tuples &tuples, unsigned worker, unsigned slot, History *history,
+	        const Mix &mix, const Keys &keys, uint64_t first_insert, uint64_t insert_step,
+	        Clock clock, uint64_t seed)
+	    : MeasuredClient(db, tuples, worker, slot, history, clock, seed), mix_(mix),
+	      keys_(keys), insert_(first_insert), insert_step_(insert_step)
 	{
-	}
-
-	/* False: it has ended its transaction after stop(). */
-	bool step() override
-	{
-		if (state_ == IDLE) {
-			if (stopped_)
-				return false;
-			if (pause_ && pause_--)
-				return true;
-			if (!failures_)
-				choose();
-			attempt();
-		} else if (state_ == ROUND && transaction_.ready()) {
-			if (transaction_.failed())
-				end(false);
-			else if (issued_ < mix_.requests)
-				next_round();
-			else
-				end(true);
-		} else if (state_ == ENDING && transaction_.ended()) {
-			ended();
-		}
-		return true;
-	}
-	/* What ends from now on is not counted. */
-	void stop()
-	{
-		stopped_ = true;
-		measures_ = false;
-	}
-	/* Count from now on. */
-	void measure()
-	{
-		measures_ = true;
-	}
-	const Measured &measured() const
-	{
-		return measured_;
 	}
 
 private:
-	void choose()
+	void choose() override
 	{
-		began_ = clock_();
 		writes_ = random_.below(100) < mix_.percent;
 		chosen_.clear();
 		while (chosen_.size() < mix_.requests)
@@ -114,19 +66,16 @@ private:
 		if (!writes_ || std::find(chosen_.begin(), chosen_.end(), key) == chosen_.end())
 			chosen_.push_back(key);
 	}
-	void attempt()
+	bool add_round(unsigned round) override
 	{
-		transaction_.begin();
-		issued_ = 0;
-		next_round();
-	}
-	void next_round()
-	{
+		if (round == 0)
+			issued_ = 0;
+		if (issued_ == mix_.requests)
+			return false;
 		const unsigned end = mix_.at_once ? mix_.requests : issued_ + 1;
 		for (; issued_ < end; issued_++)
 			add(chosen_[issued_]);
-		transaction_.issue();
-		state_ = ROUND;
+		return true;
 	}
 	void add(uint64_t key)
 	{
@@ -150,44 +99,14 @@ private:
 			transaction_.scan(first, last);
 		}
 	}
-	void end(bool succeeded)
-	{
-		succeeded_ = succeeded;
-		if (succeeded)
-			transaction_.commit();
-		else
-			transaction_.abort();
-		state_ = ENDING;
-	}
-	void ended()
-	{
-		if (measures_) {
-			measured_.committed += succeeded_;
-			measured_.aborted += !succeeded_;
-			if (succeeded_)
-				measured_.latencies.push_back(clock_() - began_);
-		}
-		/* Transactions that go on at once meet the same ones again, and again none of them
-		 * gets all of its records. */
-		failures_ = succeeded_ ? 0 : failures_ + 1;
-		pause_ = succeeded_ ? 0 : random_.below(uint64_t{1} << std::min(failures_, 10u));
-		state_ = IDLE;
-	}
 
-	enum State { IDLE, ROUND, ENDING } state_ = IDLE;
-	Transaction transaction_;
 	const Mix &mix_;
 	const Keys &keys_;
 	uint64_t insert_;
 	const uint64_t insert_step_;
-	const Clock clock_;
-	tools::Random random_;
-	bool writes_ = false, succeeded_ = false, stopped_ = false, measures_ = false;
-	unsigned issued_ = 0, failures_ = 0;
-	uint64_t pause_ = 0; /* steps, after an abort */
-	uint64_t began_ = 0;
+	bool writes_ = false;
+	unsigned issued_ = 0;
 	std::vector<uint64_t> chosen_;
-	Measured measured_;
 };
 
 } // namespace oltpim

@@ -17,9 +17,8 @@
 #ifndef LAB_TIDE_COMMAND_LOG_HPP
 #define LAB_TIDE_COMMAND_LOG_HPP
 
+#include "log/block_log.hpp"
 #include "tide.hpp"
-
-#include <fur.hpp>
 
 namespace tide
 {
@@ -36,12 +35,7 @@ public:
 	size_t replay(Tide &system);
 
 private:
-	struct Block;
-	struct Root;
-	std::vector<Transaction> load(fur_ro *tx, const Block *block) const;
-
-	fur::Thread self_;
-	Root *root_;
+	lab::BlockLog log_;
 };
 
 } // namespace tide

@@ -355,7 +355,8 @@ def transactions_in_modules(place):
     out = os.path.join(place, "oltpim")
     journal, page = (os.path.join(out, name) for name in ("oltpim.jsonl", "oltpim.md"))
     pictures = [
-        os.path.join(out, f"oltpim-figure-{number}.png") for number in ("7", "7-scans", 8, 9, 12)
+        os.path.join(out, f"oltpim-figure-{number}.png")
+        for number in (7, "7-scans", "7-tpcc", 8, 9, 12)
     ]
     options = ["--paper", "oltpim", "--quick", "--out", out]
     done = run(*options, "--build", build)

@@ -11,9 +11,13 @@
  *            transaction sees that one, or one that is newer still.
  *   INV-CN7  A chain is read and changed with the latch of its object held; objects whose numbers
  *            share a word of the table share a latch.
+ *   INV-CN9  An entry of a secondary index has versions of its own, with the commit numbers of the
+ *            transactions that made and removed it, and a lookup finds those that its transaction
+ *            sees; the row is read as of the same begin.  So what is found through an index is
+ *            what the transaction sees without it, though the two are in different modules.
  *
  * The tests compile plants into this file: PLANT_CLASSES breaks INV-CN5, PLANT_COLLECT INV-CN6,
- * PLANT_FIRST lets a second writer pass.
+ * PLANT_FIRST lets a second writer pass, PLANT_ENTRY and PLANT_ROW break INV-CN9.
  */
 #include "oltpim.h"
 
@@ -415,28 +419,46 @@ NOINLINE void get(struct oltpim_shared *s, struct oltpim_work *w)
 	w->reply.tuple = object ? visible(s, w, object, r->transaction, r->begin) : 0;
 }
 
-NOINLINE void scan(struct oltpim_shared *s, struct oltpim_work *w)
+/* Put up to `most` tuples that the transaction sees, in the order of their keys, to `tuples`;
+ * returns how many. */
+NOINLINE uint32_t scan(
+        struct oltpim_shared *s, struct oltpim_work *w, uint64_t *tuples, uint32_t most)
 {
 	const struct oltpim_scan *r = &w->request.scan;
-	struct oltpim_scanned *found = &w->reply.scanned;
-	found->n = 0;
+#ifdef PLANT_ENTRY
+	const uint64_t begin = oltpim_is_entry(r->first) ? ~(uint64_t)0 : r->begin;
+#else
+	const uint64_t begin = r->begin; /* INV-CN9 */
+#endif
+	uint32_t n = 0;
 	if (!find_leaf(s, w, r->first))
-		return;
+		return 0;
 	for (;;) {
 		for (unsigned k = 0; k < w->lower.count; k++) {
 			if (w->lower.keys[k] < r->first)
 				continue;
-			if (w->lower.keys[k] > r->last || found->n == OLTPIM_SCAN_MOST)
-				return;
+			if (w->lower.keys[k] > r->last || n == most)
+				return n;
 			const uint64_t tuple =
-			        visible(s, w, w->lower.below[k], r->transaction, r->begin);
+			        visible(s, w, w->lower.below[k], r->transaction, begin);
 			if (tuple)
-				found->tuples[(uint32_t)found->n++] = tuple;
+				tuples[n++] = tuple;
 		}
 		if (!w->lower.next)
-			return;
+			return n;
 		read_node(s, &w->lower, w->lower.next);
 	}
+}
+
+NOINLINE void read_object(struct oltpim_shared *s, struct oltpim_work *w)
+{
+	const struct oltpim_read *r = &w->request.read;
+#ifdef PLANT_ROW
+	const uint64_t begin = ~(uint64_t)0;
+#else
+	const uint64_t begin = r->begin; /* INV-CN9 */
+#endif
+	w->reply.tuple = visible(s, w, r->object, r->transaction, begin);
 }
 
 NOINLINE void serve(struct oltpim_shared *s, struct oltpim_work *w, unsigned kind)
@@ -452,7 +474,12 @@ NOINLINE void serve(struct oltpim_shared *s, struct oltpim_work *w, unsigned kin
 	case OLTPIM_GET: get(s, w); break;
 	case OLTPIM_UPDATE: update(s, w, 0); break;
 	case OLTPIM_REMOVE: update(s, w, OLTPIM_REMOVED); break;
-	default: scan(s, w);
+	case OLTPIM_FIRST:
+		w->reply.tuple = 0;
+		scan(s, w, &w->reply.tuple, 1);
+		break;
+	case OLTPIM_READ: read_object(s, w); break;
+	default: w->reply.scanned.n = scan(s, w, w->reply.scanned.tuples, OLTPIM_SCAN_MOST);
 	}
 }
 

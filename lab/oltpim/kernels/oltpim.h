@@ -7,6 +7,11 @@
  * newest first.  A version names a tuple, which lies in the host's memory.  The upper byte of a key
  * is the number of its tree.
  *
+ * Trees from OLTPIM_SECONDARY on are secondary indexes.  A version of their objects, the entries,
+ * names another object: in place of a tuple it has that one's module and number
+ * (oltpim_target()).  The object's key is hashed to another module, so a lookup through a secondary
+ * index is two requests: OLTPIM_SCAN or OLTPIM_FIRST for the entry, then OLTPIM_READ.
+ *
  * The host pushes a batch: an oltpim_batch, and behind it the requests, one kind after the other in
  * the order of oltpim_kind.  The kernel writes the replies in the same order.  Class 0, which
  * changes trees and finalises versions, ends before class 1 begins (INV-CN5).
@@ -26,6 +31,8 @@ enum oltpim_kind {
 	OLTPIM_UPDATE,
 	OLTPIM_REMOVE,
 	OLTPIM_SCAN,
+	OLTPIM_FIRST, /* as OLTPIM_SCAN, and no more than one */
+	OLTPIM_READ,  /* as OLTPIM_GET, of an object in place of a key */
 	OLTPIM_KINDS,
 };
 
@@ -49,6 +56,7 @@ enum {
 	OLTPIM_TREES = 16,
 	OLTPIM_SCAN_MOST = 16, /* values of a scan's reply */
 	OLTPIM_TREE_SHIFT = 56,
+	OLTPIM_SECONDARY = 12,
 	OLTPIM_LATCHES = 32, /* of objects: each is for those of a hash of their number */
 	/* What an insert may need of nodes: one of each level, and a new root */
 	OLTPIM_NODES_SPARE = 12,
@@ -63,8 +71,8 @@ struct oltpim_layout {
 };
 
 struct oltpim_batch {
-	uint64_t oldest; /* no transaction, now or later, begins at a lower number */
-	uint32_t count[8];
+	uint64_t oldest;    /* no transaction, now or later, begins at a lower number */
+	uint32_t count[10]; /* of each kind */
 };
 
 /* OLTPIM_INSERT, OLTPIM_UPDATE, OLTPIM_REMOVE */
@@ -86,8 +94,14 @@ struct oltpim_get {
 	uint64_t key, transaction, begin;
 };
 
+/* OLTPIM_SCAN, OLTPIM_FIRST */
 struct oltpim_scan {
 	uint64_t first, last; /* keys, both included */
+	uint64_t transaction, begin;
+};
+
+struct oltpim_read {
+	uint32_t object, unused;
 	uint64_t transaction, begin;
 };
 
@@ -100,7 +114,7 @@ struct oltpim_written {
 	uint64_t first;    /* obsolete tuple; the others follow it in the host's chain */
 };
 
-/* Of OLTPIM_SCAN; OLTPIM_GET is answered by one tuple, or 0. */
+/* Of OLTPIM_SCAN; the other reads are answered by one tuple, or 0. */
 struct oltpim_scanned {
 	uint64_t n;
 	uint64_t tuples[OLTPIM_SCAN_MOST];
@@ -113,7 +127,9 @@ static inline uint32_t oltpim_request_bytes(unsigned kind)
 	case OLTPIM_COMMIT: return sizeof(struct oltpim_commit);
 	case OLTPIM_ABORT: return sizeof(struct oltpim_abort);
 	case OLTPIM_GET: return sizeof(struct oltpim_get);
-	case OLTPIM_SCAN: return sizeof(struct oltpim_scan);
+	case OLTPIM_SCAN:
+	case OLTPIM_FIRST: return sizeof(struct oltpim_scan);
+	case OLTPIM_READ: return sizeof(struct oltpim_read);
 	default: return sizeof(struct oltpim_write);
 	}
 }
@@ -123,11 +139,25 @@ static inline uint32_t oltpim_reply_bytes(unsigned kind)
 	switch (kind) {
 	case OLTPIM_COMMIT:
 	case OLTPIM_ABORT: return 0;
-	case OLTPIM_GET: return 8;
+	case OLTPIM_GET:
+	case OLTPIM_FIRST:
+	case OLTPIM_READ: return 8;
 	case OLTPIM_INSERT: return 16;
 	case OLTPIM_SCAN: return sizeof(struct oltpim_scanned);
 	default: return sizeof(struct oltpim_written);
 	}
+}
+
+/* Is it a key of a secondary index? */
+static inline int oltpim_is_entry(uint64_t key)
+{
+	return (unsigned)(key >> OLTPIM_TREE_SHIFT) >= OLTPIM_SECONDARY;
+}
+
+/* What a version of an entry has: never 0, because objects have numbers from 1 on. */
+static inline uint64_t oltpim_target(uint32_t module, uint32_t object)
+{
+	return (uint64_t)module << 32 | object;
 }
 
 /* ------------------------------------------------------------------ a module */
@@ -158,6 +188,7 @@ struct oltpim_work {
 		struct oltpim_abort abort;
 		struct oltpim_get get;
 		struct oltpim_scan scan;
+		struct oltpim_read read;
 	} request;
 	union {
 		uint64_t tuple;

@@ -11,7 +11,10 @@ import sys
 FILTERS = {
     "classes": "*CommitsComeBeforeReads*",
     "collect": "*CollectsVersions*",
+    "entry": "*LookupsFindWhatTransactionsSee*",
     "first": "*UpdateIsNotLost*",
+    "released": "*HasWhatWasReleasedAtEachStage*",
+    "row": "*LookupsFindWhatTransactionsSee*",
     "unordered": "*SettlesInOrder*",
     "unseen": "*SettlesInOrder*",
 }
