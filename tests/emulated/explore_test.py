@@ -75,15 +75,6 @@ def orders():
     assert accesses("--order", "a update__begin < b recovery < a update__commit") > whole / 2
 
 
-def draws_apart():
-    """An update over several heaps that draws in one of them long before it draws in another: what
-    comes first does not depend on the last draw."""
-    order = "a parts__announced < a durts__drawn < b durts__drawn < b durts__drawn < a durts__draws"
-    group = ["--workload", "group", "--machine", "epyc", "--threads", "6", "--late", "90"]
-    result = run([*group, "--seeds", "61..61", "--order", order])
-    assert result.returncode == 0, result.stdout + result.stderr
-
-
 def must_find():
     """The witness is tried first; if it finds nothing, the others are."""
     plant = ["--plant", "no-look", "--workload", "bank", "--jobs", "1"]
@@ -138,7 +129,6 @@ def usage():
 same_history()
 violation_repeats()
 orders()
-draws_apart()
 must_find()
 until_idle()
 usage()

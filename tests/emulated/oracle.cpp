@@ -210,22 +210,13 @@ void make_room_at(uint64_t number)
 	move(run.newest_returned);
 }
 
-/* Over several heaps: the moment of its first draw.  It holds all its stamps from before that until
- * it has drawn in each.  What others draw meanwhile shares no word with it, so it may come before
- * them, and must: a reader that begins meanwhile waits for what it stores, where it has drawn, and
- * may have loaded what they replace. */
-static void note_moment(Tx &tx)
-{
-	if (!run.clocks.empty() && !tx.moment)
-		tx.moment = run.drew_at.at(static_cast<size_t>(tx.thread));
-}
-
 /* It has drawn a durTS.  Between that and the report others may have drawn later ones and been
  * reported: it comes before them. */
 void becomes_visible_by(Tx &tx, uint64_t durts)
 {
 	tx.durts = durts;
-	note_moment(tx);
+	if (!run.clocks.empty())
+		tx.moment = run.drew_at.at(static_cast<size_t>(tx.thread));
 	size_t place = run.order.size();
 	while (place > 0 && comes_after(run.txs[run.order[place - 1]], tx))
 		place--;
@@ -453,8 +444,9 @@ bool drawn(uint64_t durts)
 	/* A transaction that was doomed while suspended draws before it resumes, and aborts. */
 	if (emu_tcheck())
 		return false;
-	if (tx->to_draw > 1) { /* it is stored to none of its heaps before it has drawn in each */
-		note_moment(*tx);
+	/* Over several heaps: it holds all its stamps until it has drawn in each, and what others
+	 * draw meanwhile shares no word with it. */
+	if (tx->to_draw > 1) {
 		tx->to_draw--;
 		return false;
 	}
