@@ -257,6 +257,7 @@ static bool extend_all(struct together *g)
 		bool all = true;
 		for (unsigned k = 0; k < g->n; k++)
 			x[k] = extension_begin(g->parts[k].thread);
+		draws_await(g); /* INV-GU11 (plant: group-extends-between-draws) */
 		FUR_POINT(clocks__looked__at);
 		for (unsigned k = 0; k < g->n; k++)
 			if (!extension_compares(g->parts[k].thread, &x[k]))

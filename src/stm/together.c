@@ -56,6 +56,7 @@ void bodies_begin(struct together *g)
 	/* INV-GU2: snapshots of all before the first load (model: SNAPLATE). */
 	FOR_EACH_PART(p, g)
 		body_prepare(p->thread);
+	draws_await(g); /* INV-GU11 (plant: group-body-between-draws) */
 	bodies_enter(g);
 	FOR_EACH_PART(p, g)
 		body_entered(p->thread, g->serial ? TX_SERIAL : TX_CONCURRENT);

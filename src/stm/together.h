@@ -14,6 +14,12 @@
  *            group update holds the draw locks of all heaps that it writes, taken in ascending
  *            order, while it announces its parts and draws.  So the waits of group updates for
  *            lower durTSs have no cycle.
+ *   INV-GU11 After the snapshots of several heaps, and before the next load or comparison of a
+ *            word, each group update that had drawn in one of these heaps has drawn in all.
+ *            Otherwise one, X, may be below the snapshot of A and draw later in B.  An update T of
+ *            B alone that draws before that comes before X: nothing has drawn in B, so it need not
+ *            look again at what X stores there.  Who loads what T replaces before T holds it, and
+ *            then what X stores in A, has loaded no state of the two heaps.
  */
 #ifndef FUR_TOGETHER_H
 #define FUR_TOGETHER_H
@@ -55,6 +61,21 @@ void bodies_enter(struct together *g);
 /* bodies_begin - begin a body in each heap.  The attempts are prepared; a serial update has taken
  * its turns. */
 void bodies_begin(struct together *g);
+
+/* draws_await - wait until each group update that is drawing in one of the heaps has drawn in all
+ * (INV-GU11).  The caller has looked at the clocks, with acquire, which orders that before our
+ * loads.  It may hold stamps: who draws waits for none.
+ * Orders:  the draws before the caller's later loads (acquire; pairs with the release in
+ *          draw_all()). */
+static inline void draws_await(const struct together *g)
+{
+	for (unsigned k = 0; k < g->n; k++) {
+		const struct fur_thread *t = g->parts[k].thread;
+		struct arch_backoff backoff = durability_backoff(t->durability);
+		while (arch_load_acquire(&t->engine->drawing))
+			arch_backoff(&backoff);
+	}
+}
 
 /* turns_take - for a serial update: take the turns of all heaps, and close each to updates.  It is
  * active in none (INV-GU3). */

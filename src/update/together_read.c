@@ -43,6 +43,7 @@ static bool begin_optimistic(struct together *g)
 		arch_store(&p->thread->reader.view.bound, 0);
 		p->thread->software.snapshot = software_look_at_clock(p->thread);
 	}
+	draws_await(g); /* INV-GU11 (plant: group-reader-between-draws) */
 	bodies_enter(g);
 	FOR_EACH_PART(p, g) {
 		good = good && updates_run_in(p->thread->engine) == SOFTWARE; /* INV-UR3 */
