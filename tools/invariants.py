@@ -56,6 +56,7 @@ MODELS = [
         "shipapply",
         "grouplocks",
         "groupwaits",
+        "groupdraws",
         "groupheaps",
         "batches",
         "gate",
@@ -82,6 +83,7 @@ must find each ([tests/plants](../tests/plants/plants.py)). *Model* names the mu
 [bulkoperator.pml](../tests/models/bulkoperator.pml), [ship.pml](../tests/models/ship.pml),
 [shipapply.pml](../tests/models/shipapply.pml), [grouplocks.pml](../tests/models/grouplocks.pml),
 [groupwaits.pml](../tests/models/groupwaits.pml),
+[groupdraws.pml](../tests/models/groupdraws.pml),
 [groupheaps.pml](../tests/models/groupheaps.pml) and
 [batches.pml](../tests/models/batches.pml) that break it.
 """

@@ -14,7 +14,7 @@
  *            group update holds the draw locks of all heaps that it writes, taken in ascending
  *            order, while it announces its parts and draws.  So the waits of group updates for
  *            lower durTSs have no cycle.
- *   INV-GU11 After the snapshots of several heaps, and before the next load or comparison of a
+ *   INV-GU11  After the snapshots of several heaps, and before the next load or comparison of a
  *            word, each group update that had drawn in one of these heaps has drawn in all.
  *            Otherwise one, X, may be below the snapshot of A and draw later in B.  An update T of
  *            B alone that draws before that comes before X: nothing has drawn in B, so it need not

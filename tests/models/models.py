@@ -14,9 +14,10 @@
 Each case is one run of Spin over fur.pml, software.pml, parallel.pml, versions.pml, sweep.pml,
 switch.pml, snapshot.pml, group.pml, async.pml, naming.pml, fresh.pml, event.pml, claims.pml,
 bulk.pml, bulkblock.pml, bulkoperator.pml, ship.pml, shipapply.pml, gate.pml, tide.pml, csn.pml,
-grouplocks.pml, groupwaits.pml, groupheaps.pml or batches.pml.  Before any, models.py checks that
-its table of mutations agrees with the lists at the heads of the models, and with the headings of
-the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1 not, 2 wrong usage.
+grouplocks.pml, groupwaits.pml, groupdraws.pml, groupheaps.pml or batches.pml.  Before any,
+models.py checks that its table of mutations agrees with the lists at the heads of the models, and
+with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1
+not, 2 wrong usage.
 """
 import argparse
 import concurrent.futures
@@ -52,6 +53,7 @@ SHIP = HERE / "ship.pml"
 SHIP_APPLY = HERE / "shipapply.pml"
 GROUP_LOCKS = HERE / "grouplocks.pml"
 GROUP_WAITS = HERE / "groupwaits.pml"
+GROUP_DRAWS = HERE / "groupdraws.pml"
 GROUP_HEAPS = HERE / "groupheaps.pml"
 BATCHES = HERE / "batches.pml"
 GATE = HERE / "gate.pml"
@@ -304,6 +306,8 @@ LONG_GROUP_WAITS_SETTINGS: dict[str, list[str]] = {
     "groupwaitsreadslong": ["READS"],
     "groupwaitslatefour": ["LATE", "LOCAL"],
 }
+# Of groupdraws.pml.
+GROUP_DRAWS_SETTINGS: dict[str, list[str]] = {"groupdraws": [], "groupdrawsextends": ["EXTENDS"]}
 # Of groupheaps.pml.
 GROUP_HEAPS_SETTINGS: dict[str, list[str]] = {
     "groupheaps": [],
@@ -813,6 +817,19 @@ GROUP_WAITS_MUTATIONS = [
     Mutation("LOCKANY", "INV-GU4", [], [], ["groupwaitslate", "groupwaitssame"]),
     Mutation("BOUNDLATE", "INV-GU4", [], [], ["groupwaitsreads"]),
 ]
+# Of groupdraws.pml.
+GROUP_DRAWS_MUTATIONS = [
+    Mutation(
+        "BEGINBETWEEN",
+        "INV-GU11",
+        ["group-reader-between-draws", "group-body-between-draws"],
+        [],
+        ["groupdraws", "groupdrawsextends"],
+    ),
+    Mutation(
+        "EXTENDBETWEEN", "INV-GU11", ["group-extends-between-draws"], [], ["groupdrawsextends"]
+    ),
+]
 # Of groupheaps.pml.
 GROUP_HEAPS_MUTATIONS = [
     Mutation("NOPEERS", "INV-GU5", ["group-no-names"], [], ["groupheaps"]),
@@ -886,6 +903,7 @@ ALL_MUTATIONS = (
     + SHIP_APPLY_MUTATIONS
     + GROUP_LOCKS_MUTATIONS
     + GROUP_WAITS_MUTATIONS
+    + GROUP_DRAWS_MUTATIONS
     + GROUP_HEAPS_MUTATIONS
     + BATCHES_MUTATIONS
     + GATE_MUTATIONS
@@ -1000,6 +1018,7 @@ def cases(long: bool) -> dict[str, Case]:
         | cases_of(SHIP, SHIP_SETTINGS | LONG_SHIP_SETTINGS, SHIP_MUTATIONS, LONG_SHIP_SETTINGS)
         | cases_of(SHIP_APPLY, SHIP_APPLY_SETTINGS, SHIP_APPLY_MUTATIONS)
         | group_update_cases()
+        | cases_of(GROUP_DRAWS, GROUP_DRAWS_SETTINGS, GROUP_DRAWS_MUTATIONS)
         | cases_of(BATCHES, BATCHES_SETTINGS, BATCHES_MUTATIONS)
         | cases_of(GATE, GATE_SETTINGS, GATE_MUTATIONS)
         | cases_of(TIDE, TIDE_SETTINGS, TIDE_MUTATIONS)
@@ -1116,6 +1135,7 @@ def disagreements() -> list[str]:
         (SHIP_APPLY, SHIP_APPLY_MUTATIONS),
         (GROUP_LOCKS, GROUP_LOCKS_MUTATIONS),
         (GROUP_WAITS, GROUP_WAITS_MUTATIONS),
+        (GROUP_DRAWS, GROUP_DRAWS_MUTATIONS),
         (GROUP_HEAPS, GROUP_HEAPS_MUTATIONS),
         (BATCHES, BATCHES_MUTATIONS),
         (GATE, GATE_MUTATIONS),

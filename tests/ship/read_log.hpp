@@ -32,8 +32,8 @@ int until_it_answers(Call &&call)
 	return n;
 }
 
-/* The standby, which no process has open, reads the log to where it ends now: a writer that goes on
- * may be faster on a busy machine, and then the end would never come.  `then` gets the open heap. */
+/* The standby, which no process has open, reads the log to where it ends now: on a busy machine a
+ * writer that goes on may be faster, and the end would never come.  `then` gets the open heap. */
 inline void read_log(
         const std::string &log, const std::string &path, const fur::Options &o,
         const std::function<void(fur::Heap &)> &then = [](fur::Heap &) {})
