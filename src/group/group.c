@@ -147,7 +147,7 @@ static int new_group(const char *function, const char *path,
 {
 	struct fur_group_options o;
 	struct fur_options heap;
-	struct fur_group *g;
+	struct fur_group *g = NULL;
 	int cancel;
 	if (out)
 		*out = NULL;
