@@ -71,10 +71,6 @@ def speed(runs: Runs, mix: Mix, share: int, size: int) -> float:
     return float(of_size(runs.modules(mix, share), size)["throughput"])
 
 
-def least(values: Iterable[float]) -> float:
-    return min(values)
-
-
 @dataclass(frozen=True)
 class Fact:
     """A statement of the paper, and what is accepted, from `least` to `most`."""
@@ -122,7 +118,7 @@ FACTS = (
         "above 1",
         1,
         MOST,
-        lambda r: least(gain(r, m, s) for m in MIXES.values() for s in r.points.shares),
+        lambda r: min(gain(r, m, s) for m in MIXES.values() for s in r.points.shares),
     ),
     Fact(
         "3",
@@ -130,7 +126,7 @@ FACTS = (
         "above 1",
         1,
         MOST,
-        lambda r: least(
+        lambda r: min(
             speed(r, m, s, r.points.sizes[0]) / r.cpu(m, s, r.points.sizes[0])["throughput"]
             for m in MIXES.values()
             for s in r.points.shares
@@ -179,7 +175,7 @@ FACTS = (
         "above 1",
         1,
         MOST,
-        lambda r: least(
+        lambda r: min(
             speed(r, MIXES["CUST"], s, LARGEST) / speed(r, MIXES["STD"], s, LARGEST)
             for s in r.points.shares
         ),
@@ -190,7 +186,7 @@ FACTS = (
         "nearly 2",
         1.7,
         2.2,
-        lambda r: least(scaling(r, m, s) for m in MIXES.values() for s in r.points.shares),
+        lambda r: min(scaling(r, m, s) for m in MIXES.values() for s in r.points.shares),
     ),
     Fact(
         "4",

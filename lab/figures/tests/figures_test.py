@@ -260,13 +260,7 @@ def other_paper(place):
     assert "| device, no parallel requests, ns | 800 | 800 | yes |" in text, text
     # Only our faster locks differ from the paper's numbers.
     assert text.count("**") == 4, text
-    for made_before in (*pictures, page):
-        assert os.path.getsize(made_before) > 1000
-        os.remove(made_before)
-    drawn = run(*options, "--plot-only", "--build", os.path.join(place, "nowhere"))
-    assert drawn.returncode == 0 and all(map(os.path.exists, pictures)), drawn.stderr
-    with open(page, encoding="utf-8") as file:
-        assert file.read() == text
+    drawn_again(options, place, page, pictures)
 
     # Another result is another page, which says that it differs.
     for each in runs:
@@ -294,6 +288,32 @@ def other_paper(place):
         refused(run(*options, "--build", build, *args), says)
 
 
+def content(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def made_again(options, journal, page, kept):
+    """A run that a kill cut short is made again, with the same result, and the same page."""
+    text = content(page)
+    with open(journal, "rb+") as file:
+        file.truncate(os.path.getsize(journal) - 10)
+    again = run(*options, "--build", build)
+    assert again.returncode == 0 and read_runs(journal) == kept, again.stderr
+    assert content(page) == text
+
+
+def drawn_again(options, place, page, pictures):
+    """The page and the pictures are made from the journal alone, as they were."""
+    text = content(page)
+    for made_before in (*pictures, page):
+        assert os.path.getsize(made_before) > 1000
+        os.remove(made_before)
+    drawn = run(*options, "--plot-only", "--build", os.path.join(place, "nowhere"))
+    assert drawn.returncode == 0 and all(map(os.path.exists, pictures)), drawn.stderr
+    assert content(page) == text
+
+
 def near_memory(place):
     """The paper on PUL: measured, drawn again from the results alone, damage refused."""
     out = os.path.join(place, "pul")
@@ -319,13 +339,7 @@ def near_memory(place):
     ):
         (row,) = (line for line in text.splitlines() if claim in line)
         assert "**" not in row, row
-    for made_before in (*pictures, page):
-        assert os.path.getsize(made_before) > 1000
-        os.remove(made_before)
-    drawn = run(*options, "--plot-only", "--build", os.path.join(place, "nowhere"))
-    assert drawn.returncode == 0 and all(map(os.path.exists, pictures)), drawn.stderr
-    with open(page, encoding="utf-8") as file:
-        assert file.read() == text
+    drawn_again(options, place, page, pictures)
 
     # Slower preload is another page, which says that it differs.
     for each in kept:
@@ -368,19 +382,8 @@ def transactions_in_modules(place):
     with open(page, encoding="utf-8") as file:
         text = file.read()
     assert "What was not run" in text and "TPC-C" in text
-    for made_before in (*pictures, page):
-        assert os.path.getsize(made_before) > 1000
-        os.remove(made_before)
-    # A run that a kill cut short is made again, with the same result.
-    with open(journal, "rb+") as file:
-        file.truncate(os.path.getsize(journal) - 10)
-    again = run(*options, "--build", build)
-    assert again.returncode == 0 and read_runs(journal) == kept, again.stderr
-    nowhere = os.path.join(place, "nowhere")
-    drawn = run(*options, "--plot-only", "--build", nowhere)
-    assert drawn.returncode == 0 and all(map(os.path.exists, pictures)), drawn.stderr
-    with open(page, encoding="utf-8") as file:
-        assert file.read() == text
+    drawn_again(options, place, page, pictures)
+    made_again(options, journal, page, kept)
     write_runs(journal, [kept[0], {**kept[0], "result": {}}])
     refused(run(*options, "--plot-only"), f"{journal}:2: damaged, not the result of a run")
     # What was not run is named, and not drawn.
@@ -415,18 +418,8 @@ def transactions_over_modules(place):
         text = file.read()
     for claim in ("8 bytes of the module's own memory: ns | 231", "## Figure 3", "## Figure 4"):
         assert claim in text, claim
-    for made_before in (*pictures, page):
-        assert os.path.getsize(made_before) > 1000
-        os.remove(made_before)
-    # A run that a kill cut short is made again, with the same result.
-    with open(journal, "rb+") as file:
-        file.truncate(os.path.getsize(journal) - 10)
-    again = run(*options, "--build", build)
-    assert again.returncode == 0 and read_runs(journal) == kept, again.stderr
-    drawn = run(*options, "--plot-only", "--build", os.path.join(place, "nowhere"))
-    assert drawn.returncode == 0 and all(map(os.path.exists, pictures)), drawn.stderr
-    with open(page, encoding="utf-8") as file:
-        assert file.read() == text
+    drawn_again(options, place, page, pictures)
+    made_again(options, journal, page, kept)
     # Faster modules are another page.
     for each in kept:
         if "--of" in each["command"]:

@@ -8,9 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
-#include <thread>
-
 namespace oltpim_tests
 {
 
@@ -195,52 +192,27 @@ TEST(MosaicCards, LookupsFindWhatTransactionsSee)
 	}
 }
 
-constexpr unsigned WORKERS = 3, EACH = 4;
-
 /* The same with workers that run at once */
 void run_cards_on_threads(Store &store, Numbers &numbers, unsigned transactions)
 {
 	Database db{store, numbers, {1}, {1}, colour_entry_of};
-	std::deque<Tuples> tuples;
-	std::vector<History> histories(WORKERS);
-	for (unsigned k = 0; k < WORKERS; k++)
-		tuples.emplace_back(0);
-	const auto work = [&](unsigned worker) {
-		std::vector<std::unique_ptr<CardClient>> clients;
-		for (unsigned k = 0; k < EACH; k++)
-			clients.push_back(std::make_unique<CardClient>(db, tuples[worker], worker,
-			        worker * EACH + k, &histories[worker], CARDS, transactions,
-			        worker * EACH + k + 1));
-		for (bool running = true; running;) {
-			running = false;
-			for (const auto &c : clients)
-				running |= c->step();
-			if (!store.help(worker))
-				sched_yield();
-		}
-	};
-	std::vector<std::thread> threads;
-	for (unsigned k = 0; k < WORKERS; k++)
-		threads.emplace_back(work, k);
-	for (std::thread &t : threads)
-		t.join();
-	std::vector<const History *> all;
-	for (const History &h : histories)
-		all.push_back(&h);
-	for (const Violation &v : check_histories(all))
-		ADD_FAILURE() << v.text;
+	run_on_threads(
+	        store, [&](Tuples &tuples, unsigned worker, unsigned slot, History *history) {
+		        return std::make_unique<CardClient>(
+		                db, tuples, worker, slot, history, CARDS, transactions, slot + 1);
+	        });
 }
 
 TEST(OltpimThreads, LookupsFindWhatTransactionsSee)
 {
-	Numbers numbers(Protocol::MENDED, WORKERS, EACH);
+	Numbers numbers(Protocol::MENDED, WORKERS, CLIENTS);
 	NearStore store(setup_of_cards("threads"), numbers);
 	run_cards_on_threads(store, numbers, 20);
 }
 
 TEST(MosaicThreads, LookupsFindWhatTransactionsSee)
 {
-	Numbers numbers(Protocol::MENDED, WORKERS, EACH);
+	Numbers numbers(Protocol::MENDED, WORKERS, CLIENTS);
 	DramStore store({.workers = WORKERS, .partitions = 4, .shifts = shifts_of_cards()}, numbers,
 	        [](const void *, unsigned) {});
 	run_cards_on_threads(store, numbers, 500);

@@ -8,9 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <iostream>
-#include <thread>
 
 namespace oltpim_tests
 {
@@ -379,55 +377,30 @@ INSTANTIATE_TEST_SUITE_P(
 
 /* ------------------------------------------------------- workers at once */
 
-constexpr unsigned WORKERS = 3, EACH = 4;
-
-/* Each worker runs its clients, of the bank, while others run theirs. */
+/* The bank, by workers that run at once */
 void run_bank_on_threads(Store &store, Numbers &numbers, unsigned transactions)
 {
 	Database db{store, numbers, {1}, {1}};
 	Tuples loaded(0);
 	load_keys(db, loaded, 0, 12, 100);
-	std::deque<Tuples> tuples;
-	std::vector<History> histories(WORKERS);
-	for (unsigned k = 0; k < WORKERS; k++)
-		tuples.emplace_back(0);
-	const auto work = [&](unsigned worker) {
-		std::vector<std::unique_ptr<BankClient>> clients;
-		for (unsigned k = 0; k < EACH; k++)
-			clients.push_back(std::make_unique<BankClient>(db, tuples[worker], worker,
-			        worker * EACH + k, &histories[worker], 12, transactions,
-			        worker * EACH + k + 1));
-		for (bool running = true; running;) {
-			running = false;
-			for (const auto &c : clients)
-				running |= c->step();
-			if (!store.help(worker))
-				sched_yield();
-		}
-	};
-	std::vector<std::thread> threads;
-	for (unsigned k = 0; k < WORKERS; k++)
-		threads.emplace_back(work, k);
-	for (std::thread &t : threads)
-		t.join();
-	std::vector<const History *> all;
-	for (const History &h : histories)
-		all.push_back(&h);
-	for (const Violation &v : check_histories(all))
-		ADD_FAILURE() << v.text;
+	run_on_threads(
+	        store, [&](Tuples &tuples, unsigned worker, unsigned slot, History *history) {
+		        return std::make_unique<BankClient>(
+		                db, tuples, worker, slot, history, 12, transactions, slot + 1);
+	        });
 }
 
 /* Modules also run on threads of their own. */
 TEST(OltpimThreads, TransactionsAreIsolated)
 {
-	Numbers numbers(Protocol::MENDED, WORKERS, EACH);
+	Numbers numbers(Protocol::MENDED, WORKERS, CLIENTS);
 	NearStore store(small_setup("threads"), numbers);
 	run_bank_on_threads(store, numbers, 40);
 }
 
 TEST(MosaicThreads, TransactionsAreIsolated)
 {
-	Numbers numbers(Protocol::MENDED, WORKERS, EACH);
+	Numbers numbers(Protocol::MENDED, WORKERS, CLIENTS);
 	DramStore store(
 	        {.workers = WORKERS, .partitions = 4}, numbers, [](const void *, unsigned) {});
 	run_bank_on_threads(store, numbers, 2000);

@@ -8,7 +8,13 @@
 #include "../bank.hpp"
 #include "../near_store.hpp"
 
+#include <gtest/gtest.h>
+
 #include <array>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <thread>
 
 extern "C" const struct near_images oltpim_images;
 
@@ -78,6 +84,44 @@ struct World {
 	Database db;
 	History history;
 };
+
+constexpr unsigned WORKERS = 3, CLIENTS = 4; /* of each worker */
+
+/* A new client, in a slot of a worker */
+using MakeClient = std::function<std::unique_ptr<Client>(
+        Tuples &tuples, unsigned worker, unsigned slot, History *history)>;
+
+/* Each worker runs its clients while others run theirs; their histories hold. */
+inline void run_on_threads(Store &store, const MakeClient &make)
+{
+	std::deque<Tuples> tuples;
+	std::vector<History> histories(WORKERS);
+	for (unsigned k = 0; k < WORKERS; k++)
+		tuples.emplace_back(0);
+	const auto work = [&](unsigned worker) {
+		std::vector<std::unique_ptr<Client>> clients;
+		for (unsigned k = 0; k < CLIENTS; k++)
+			clients.push_back(make(
+			        tuples[worker], worker, worker * CLIENTS + k, &histories[worker]));
+		for (bool running = true; running;) {
+			running = false;
+			for (const auto &c : clients)
+				running |= c->step();
+			if (!store.help(worker))
+				sched_yield();
+		}
+	};
+	std::vector<std::thread> threads;
+	for (unsigned k = 0; k < WORKERS; k++)
+		threads.emplace_back(work, k);
+	for (std::thread &t : threads)
+		t.join();
+	std::vector<const History *> all;
+	for (const History &h : histories)
+		all.push_back(&h);
+	for (const Violation &v : check_histories(all))
+		ADD_FAILURE() << v.text;
+}
 
 } // namespace oltpim_tests
 
