@@ -70,7 +70,7 @@ QUICK = Points(
     few=(1, 8),
     thetas=(0, 0.99),
     warmup_us=1000,
-    measure_us=2000,
+    measure_us=4000,
     writes=(90, 0),
     warehouses=64,
     customers=60,
@@ -79,7 +79,7 @@ QUICK = Points(
     tpcc_warmup_us=1000,
     tpcc_measure_us=8000,
     logged=(100,),
-    logged_us=2000,
+    logged_us=8000,
 )
 
 # Values that the paper and its sources do not give, and those that were fitted: of the modules.
