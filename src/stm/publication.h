@@ -26,8 +26,8 @@ void publication_announce(struct fur_thread *t);
 /* Store what the record has to the heap. */
 void publication_store(struct fur_thread *t);
 
-/* After a publication with the turn: let updates in if others are about to publish too, else
- * readers. */
+/* After a publication with the turn: let updates in if others are about to publish too and readers
+ * do not come first, else readers.  It waits for no thread. */
 void publication_let_in(struct engine *e, bool met);
 
 #endif /* FUR_PUBLICATION_H */

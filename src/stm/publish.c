@@ -188,14 +188,10 @@ static void store_bulk(struct fur_thread *t, uint64_t began)
 
 void publication_let_in(struct engine *e, bool met)
 {
-	if (met && updates_run_in(e) != HARDWARE) {
-		if (!readers_come_first(e)) {
-			updates_let_in(e);
-			return;
-		}
-		updates_let_in_briefly(e);
-	}
-	readers_let_in(e);
+	if (met && updates_run_in(e) != HARDWARE && !readers_come_first(e))
+		updates_let_in(e);
+	else
+		readers_let_in(e);
 }
 
 /* INV-SW3: store with readers shut out.  Errors: FUR_EFORK, UPDATE_DEFEATED. */
@@ -221,11 +217,14 @@ static int publish_in_place(struct fur_thread *t)
 		if (found.bodies)
 			sweep_end(e);
 	} else {
-		/* All that the room waits for have published, and wait for no turn. */
+		/* All that the room waits for have published, and wait for no turn (INV-GU3). */
 		while ((made = make_visible(t)) == NO_ROOM)
 			dset_make_room(t->durability, &t->window.commit);
 	}
-	publication_let_in(e, !bulk && found.met);
+	const bool met = !bulk && found.met;
+	if (met && updates_run_in(e) != HARDWARE && readers_come_first(e))
+		updates_let_in_briefly(e);
+	publication_let_in(e, met);
 	stat_add(&t->stats.lock_commits, made == VISIBLE);
 	return made == VISIBLE ? 0 : UPDATE_DEFEATED;
 }

@@ -87,13 +87,13 @@ static void enter(struct together_part *p)
 }
 
 /* Leave the heaps before this part that it has entered; `out`: readers are out where it has the
- * turn.  In descending order: where it lets updates in for a moment, it waits for those that
- * publish, of which one may wait for the turn of a heap above, but of none below (INV-GU3; plant:
- * group-leaves-upward).  A serial update keeps its turns until its bodies end, and so does not let
- * updates in. */
+ * turn.  INV-GU3: it waits for no thread.  Those that publish in this heap may wait for the turn of
+ * another.  We may have that, or its holder may wait until we are durable (dset_make_room()).  So
+ * we do not let updates in for a moment, as publish_in_place() does (plant: group-leave-waits).  A
+ * serial update keeps its turns until its bodies end, and so does not let updates in. */
 static void leave_before(struct together *g, struct together_part *end, bool out)
 {
-	for (struct together_part *p = end; p-- > g->parts;) {
+	for (struct together_part *p = g->parts; p < end; p++) {
 		struct fur_thread *t = p->thread;
 		if (!p->writes)
 			continue;

@@ -9,7 +9,8 @@
  *            takes its snapshots of all before its first load, and an extension looks at the
  *            clocks of all, and then compares what was loaded from all.
  *   INV-GU3  No thread waits forever: who waits for the turn of a heap, or for those that publish
- *            there, has entered only heaps before it; who is active in a heap waits for none.
+ *            there, has entered only heaps before it, and has drawn in none; who is active in a
+ *            heap waits for none.
  *   INV-GU4  There is one order of all group updates, and in each heap their durTSs have it: a
  *            group update holds the draw locks of all heaps that it writes, taken in ascending
  *            order, while it announces its parts and draws.  So the waits of group updates for

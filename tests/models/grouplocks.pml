@@ -17,6 +17,9 @@
  *   -DHARD         the updates of heap 1 alone run in hardware, and there is one: it commits in one
  *                  step, waits for readers and bodies, and has no stamps.  Updates are never in
  *   -DSERIAL       group update 1 holds both turns from its begin
+ *   -DROOM         with -DLOCAL: while the local update has the turn of heap 1, its set of
+ *                  dependencies is full.  It waits until the group updates that have drawn are
+ *                  durable, which they become after they have left all heaps
  *
  * Workloads:
  *   by default     each group update adds 1 to both words
@@ -36,6 +39,7 @@
  *   UNORDERED    heaps are entered in any order (INV-GU3)
  *   TURNSFIRST   who closes several heaps to updates takes all turns first (INV-GU3)
  *   READERWAITS  a reader claims heap 1 while it is active in heap 0 (INV-GU3)
+ *   LEAVEWAITS   who leaves a heap lets updates in, and waits for those that publish (INV-GU3)
  *   BODYLEAVES   a group update leaves active[] before it has shut out hardware updates (INV-SW4)
  *   SERIALONE    a serial update holds the turn of heap 0 only from its begin (INV-SW6)
  *
@@ -59,6 +63,12 @@ byte shut[H];
 bool turn[H];
 bool act[H];            /* active[] of the plain reader */
 bool publishing[NU * H];
+#ifdef ROOM
+bool drawn[NU];         /* it has drawn in heap 1, and not left all heaps */
+#define DRAWN(h, is) drawn[me] = (h == 1 -> is : drawn[me])
+#else
+#define DRAWN(h, is) skip
+#endif
 #ifdef HARD
 bool body[NG];          /* active[] of bodies, in both heaps */
 /* Group updates add 1, the hardware update HARDWARE. */
@@ -135,8 +145,11 @@ inline leave(h) {
 	if
 	:: IN(writes, h) && IN(beside, h) -> publishing[OF(me, h)] = false
 	:: IN(writes, h) && !IN(beside, h) ->
-#ifdef HARD
+#if defined(HARD)
 		shut[h] = READERS_IN;
+#elif defined(LEAVEWAITS)
+		shut[h] = UPDATES_IN;
+		close(h);
 #else
 		if
 		:: shut[h] = READERS_IN
@@ -168,7 +181,8 @@ inline free(h) {
 inline draw(h) {
 	atomic {
 		if
-		:: IN(writes, h) && !lost -> d[h] = next[h]; next[h]++; assert(next[h] < HELD)
+		:: IN(writes, h) && !lost -> d[h] = next[h]; next[h]++; assert(next[h] < HELD);
+			DRAWN(h, true)
 		:: else
 		fi
 	}
@@ -265,12 +279,13 @@ inline publish() {
 #ifdef OPENEARLY
 	free(0); leave(0);
 	store(1);
-	free(1); leave(1)
+	free(1); leave(1);
 #else
 	store(1);
 	free(0); free(1);
-	leave(0); leave(1)
+	leave(1); leave(0);
 #endif
+	DRAWN(1, false)
 }
 /* Heap by heap: what is stored to heap 0 stays. */
 inline publish_one(h) {
@@ -382,6 +397,12 @@ proctype local_update()
 	bool lost;
 	enter(1);
 	shut_out(1);
+#ifdef ROOM
+	if
+	:: !beside -> !drawn[0] && !drawn[1]
+	:: else
+	fi;
+#endif
 	hold(1);
 	draw(1);
 	free(1);

@@ -282,6 +282,7 @@ GROUP_LOCKS_SETTINGS: dict[str, list[str]] = {
     "grouplocks": ["PLAINLY"],
     "grouplockscross": ["CROSS"],
     "grouplocksserial": ["SERIAL", "LOCAL"],
+    "grouplocksroom": ["LOCAL", "ROOM"],
     "grouplocksone": ["ONE", "LOCAL", "PLAINLY"],
     "grouplockshard": ["HARD", "PLAINLY"],
     "grouplockshardserial": ["HARD", "SERIAL", "PLAINLY"],
@@ -801,6 +802,7 @@ GROUP_LOCKS_MUTATIONS = [
     Mutation("UNORDERED", "INV-GU3", [], [], ["grouplocks", "grouplocksserial"]),
     Mutation("TURNSFIRST", "INV-GU3", [], [], ["grouplocks", "grouplocksserial"]),
     Mutation("READERWAITS", "INV-GU3", ["group-reader-waits"], [], ["grouplocks", "grouplocksone"]),
+    Mutation("LEAVEWAITS", "INV-GU3", ["group-leave-waits"], [], ["grouplocksroom"]),
     Mutation("BODYLEAVES", "INV-SW4", [], [], ["grouplockshard"]),
     Mutation("SERIALONE", "INV-SW6", [], [], ["grouplocksserial"]),
 ]
