@@ -64,11 +64,32 @@ static int together_begin(struct together *g)
 
 /* ---------------------------------------------------------------------- commit */
 
+/* End the parts that are not defeated yet. */
+static int defeat_rest(struct together *g)
+{
+	FOR_EACH_PART(p, g)
+		if (p->thread->update.depth)
+			body_defeat(p->thread);
+	together_close(g);
+	return UPDATE_DEFEATED;
+}
+
+/* INV-GU12 (plant: group-empty-uncompared).  A serial update has all turns: no other publishes. */
+static bool is_one_state(struct together *g)
+{
+	bool hardware = false;
+	FOR_EACH_PART(p, g)
+		hardware = hardware || updates_run_in(p->thread->engine) != SOFTWARE;
+	return g->serial || !hardware || software_extend(g->parts[0].thread);
+}
+
 /* It has written nothing: it ends like a reader.  A snapshot of all heaps is what its bodies have
- * read, so it comes where that does, in the order of updates. */
+ * read, so it comes where that does, in the order of updates.  Errors: UPDATE_DEFEATED. */
 static int commit_empty(struct together *g)
 {
 	int error = 0;
+	if (unlikely(!is_one_state(g)))
+		return defeat_rest(g);
 	FOR_EACH_PART(p, g) {
 		struct commit *c = &p->thread->window.commit;
 		if (!c->dset.by_version)
@@ -169,16 +190,6 @@ static int together_commit(struct together *g, uint64_t *ids)
 }
 
 /* --------------------------------------------------------------------- run it */
-
-/* libfur has left the body, whose part in one heap was defeated: end the others. */
-static int defeat_rest(struct together *g)
-{
-	FOR_EACH_PART(p, g)
-		if (p->thread->update.depth)
-			body_defeat(p->thread);
-	together_close(g);
-	return UPDATE_DEFEATED;
-}
 
 static bool any_defeated(struct together *g)
 {
