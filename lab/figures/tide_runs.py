@@ -13,6 +13,7 @@ from results import Refused, journal_line, run_program
 
 PROGRAM = "lab/tide/tide"  # from the build directory
 CPU_PROGRAM = "lab/tide/tide-cpu"
+LOG_PROGRAM = "lab/tide/tide-log"
 ACCESS = "lab/near/tests/near-host-tests"
 MACHINE, HOST = "upmem-sdk", "xeon-5320"
 MACHINES = Path(__file__).resolve().parents[2] / "emulator/machines"
@@ -93,7 +94,8 @@ class Runs:
         if command == ACCESS:
             return measure_access(self.build / ACCESS)
         program, *arguments = command.split()
-        at = arguments.index("--machine") + 1
+        of_host = program == LOG_PROGRAM and change
+        at = arguments.index("--host" if of_host else "--machine") + 1
         machine = arguments[at]
         with tempfile.TemporaryDirectory() as scratch:
             if change:
@@ -145,6 +147,20 @@ class Runs:
             f"{PROGRAM} --machine {MACHINE} --workload tpcc --modules {ran or self.points.rank} "
             f"--of {LARGEST} --batches 1{batch} --payment {mix[0]} --new-order {mix[1]} "
             f"--remote {share}{extra}",
+            change,
+        )
+
+    def logged(
+        self, mix: Mix, share: int, extra: str = "", change: Change = None
+    ) -> dict[str, Any]:
+        """The same with the command log, whose host has a thread for each of 32 ranks; `change` is
+        the host's."""
+        rank, records = self.points.rank, self.points.records
+        batch = "" if records == RECORDS_OF_BATCH else f" --records {records}"
+        return self.measured(
+            f"{LOG_PROGRAM} --machine {MACHINE} --host {HOST} --modules {rank} "
+            f"--of {rank * LARGEST // RANK} --batches 1{batch} --payment {mix[0]} "
+            f"--new-order {mix[1]} --remote {share} --verify{extra}",
             change,
         )
 

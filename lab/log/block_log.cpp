@@ -53,12 +53,11 @@ std::vector<Bytes> BlockLog::blocks()
 {
 	return fur::read(self_, [&](fur_ro *tx) {
 		std::vector<Bytes> all;
-		for (const Root::List &list : root_->lists)
-			for (const Block *b = fur_load(tx, &list.first); b;
-			        b = fur_load(tx, &b->next)) {
-				Bytes &block = all.emplace_back(fur_load(tx, &b->bytes));
-				fur_read(tx, block.data(), b + 1, block.size());
-			}
+		for (const Block *b = fur_load(tx, &root_->lists[list_].first); b;
+		        b = fur_load(tx, &b->next)) {
+			Bytes &block = all.emplace_back(fur_load(tx, &b->bytes));
+			fur_read(tx, block.data(), b + 1, block.size());
+		}
 		return all;
 	});
 }

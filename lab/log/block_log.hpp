@@ -91,7 +91,7 @@ public:
 	/* Add a block to the list; it is durable on return.   Errors: fur::Error, such as a heap
 	 * that is full. */
 	void append(const Bytes &block);
-	/* All blocks of all lists, list by list, in the order in which they were appended. */
+	/* All blocks of the list, in the order in which they were appended. */
 	std::vector<Bytes> blocks();
 
 private:

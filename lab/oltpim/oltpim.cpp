@@ -7,7 +7,7 @@
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
 #include "cards.hpp"
-#include "host.hpp"
+#include "host/host.hpp"
 #include "split_store.hpp"
 #include "tuple_log.hpp"
 #include "workload.hpp"
@@ -25,6 +25,7 @@
 namespace
 {
 
+using namespace lab;
 using namespace oltpim;
 using tools::Json;
 using tools::WrongUsage;

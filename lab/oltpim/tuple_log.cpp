@@ -86,8 +86,9 @@ Recovered recover(fur_heap *heap, Tuples &tuples, uint64_t (*entry_of)(const Tup
 {
 	Recovered r;
 	std::map<uint64_t, Newest> rows;
-	for (lab::Bytes &block : lab::BlockLog(heap).blocks())
-		take_block(block, tuples, rows, r.newest);
+	for (unsigned list = 0; list < lab::BlockLog::LISTS; list++)
+		for (lab::Bytes &block : lab::BlockLog(heap, list).blocks())
+			take_block(block, tuples, rows, r.newest);
 	std::vector<Record> entries;
 	for (const auto &[key, n] : rows) {
 		if (!n.tuple)
