@@ -37,8 +37,11 @@ void BlockLog::append(const Bytes &all)
 {
 	fur::update(self_, [&](fur_update *tx) {
 		auto *block = static_cast<Block *>(fur_alloc(tx, sizeof(Block) + all.size()));
-		if (!block)
+		if (!block) {
+			if (!fur_update_error(tx))
+				throw fur::heap_full();
 			return; /* the commit fails with the reason */
+		}
 		fur_store(tx, &block->next, static_cast<Block *>(nullptr));
 		fur_store(tx, &block->bytes, static_cast<uint64_t>(all.size()));
 		fur_write(tx, block + 1, all.data(), all.size());
@@ -47,6 +50,22 @@ void BlockLog::append(const Bytes &all)
 		fur_store(tx, last ? &last->next : &list.first, block);
 		fur_store(tx, &list.last, block);
 	});
+}
+
+bool BlockLog::take_first(fur_update *tx, Bytes &block)
+{
+	Root::List &list = root_->lists[list_];
+	Block *first = fur_load(tx, &list.first);
+	if (!first)
+		return false;
+	block = Bytes(fur_load(tx, &first->bytes));
+	fur_read(tx, block.data(), first + 1, block.size());
+	Block *next = fur_load(tx, &first->next);
+	fur_store(tx, &list.first, next);
+	if (!next)
+		fur_store(tx, &list.last, next);
+	fur_free(tx, first);
+	return true;
 }
 
 std::vector<Bytes> BlockLog::blocks()

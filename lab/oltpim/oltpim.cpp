@@ -348,7 +348,7 @@ void Run::open_log()
 		o.address = UINT64_C(0x300000000000);
 	remove(s_.log.c_str());
 	heap_.emplace(fur::Heap::create(s_.log, o));
-	log_.emplace(heap_->get(), s_.threads);
+	log_.emplace(heap_->get(), s_.threads, numbers_, o.heap_bytes / 4 / s_.threads);
 	db_->keeper = &*log_;
 }
 

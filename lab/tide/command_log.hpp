@@ -32,7 +32,7 @@ public:
 	/* The log in the heap's root 0; a new one if there is none.  Ranks that share a heap
 	 * have lists of their own.   Errors: fur::Error. */
 	explicit CommandLog(fur_heap *heap, unsigned list = 0);
-	/* Errors: fur::Error, such as a heap that is full. */
+	/* Errors: fur::Error; fur::heap_full. */
 	void keep_parts(const std::vector<tide_queue> &queues) override;
 	void keep_turns(const std::vector<tide_queue> &queues,
 	        const std::vector<tide_result> &results) override;
