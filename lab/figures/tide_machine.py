@@ -682,7 +682,7 @@ def recovery_text(runs: Runs) -> str:
     head = ("2,048 modules", "a batch at first: ms", "in recovery: ms", "batches a second")
     return f"""## New. Recovery
 
-The log brings the modules' data back: recovery executes the batches again, in the logged order, also
+The log brings the modules' data back. Recovery executes the batches again, in the logged order also
 the local transactions:
 
 {table(head, rows)}
