@@ -18,7 +18,15 @@ from typing import Any
 from matplotlib import pyplot
 
 from charts import STYLE
-from results import Refused, journal_line, recall, run_program, write_atomically, write_journal
+from results import (
+    Fact,
+    Refused,
+    journal_line,
+    recall,
+    run_program,
+    write_atomically,
+    write_journal,
+)
 
 PROGRAM = "lab/oltpim/oltpim-emulated"  # from the build directory
 ROOT = Path(__file__).resolve().parents[2]
@@ -223,19 +231,6 @@ def file_of(word: str, scratch: Path) -> str:
 # ---------------------------------------------------------------------------- facts
 
 
-@dataclass(frozen=True)
-class Fact:
-    """What the paper says, the numbers that are accepted for it, and what was measured."""
-
-    figure: str
-    claim: str
-    paper: str
-    least: float
-    most: float
-    computed: Callable[[Runs], float]
-    why: str = ""
-
-
 def crossing(runs: Runs, workload: str) -> float:
     """The first table, in millions of records, on which OLTPim is ahead."""
     ahead = [n for n in runs.points.records if runs.gain(workload, n) >= 1]
@@ -289,7 +284,7 @@ HOST_BOUND = (
     "for the threads of its host: modules twice as fast gain less than a fifth (*Sensitivity*, "
     "`mhz`)"
 )
-FACTS = [
+FACTS: list[Fact[[Runs]]] = [
     Fact(
         "7, YCSB-C",
         "OLTPim over MosaicDB, largest table",
@@ -695,9 +690,7 @@ def fact_table(runs: Runs) -> str:
         except NotMeasured:
             rows.append(f"{said} not run | |")
             continue
-        agrees = f.least <= measured <= f.most
-        number = "never" if math.isinf(measured) else f"{float(f'{measured:.3g}'):g}"
-        rows.append(f"{said} {number if agrees else f'**{number}**'} | {'' if agrees else f.why} |")
+        rows.append(f"{said} {f.shown(measured)} | {f.explained(measured, runs)} |")
     return "\n".join(rows)
 
 

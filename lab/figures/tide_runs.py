@@ -203,8 +203,3 @@ def measure_access(program: Path) -> dict[str, Any]:
     if done.returncode or len(found) != 2:
         raise Refused(f"{program}: no result: build it, and see what it prints")
     return {"own_ns": float(found["own"]), "another_us": float(found["another"]), "verified": True}
-
-
-def marked(measured: float, least: float, most: float) -> str:
-    text = f"{measured:.3g}"
-    return text if least <= measured <= most else f"**{text}**"
