@@ -52,8 +52,8 @@ public:
 	void fold(fur_update *tx, lab::Bytes &block, std::vector<Removal> &removals);
 	/* Forget the removal, unless the key has a newer row. */
 	void forget(const Removal &removal);
-	/* Call use(key, number, tuple) for each row; the tuple, new from `tuples`, is NULL if the row
-	 * is removed. */
+	/* Call use(key, number, tuple) for each row; the tuple, new from `tuples`, is NULL if the
+	 * row is removed. */
 	template <class Use>
 	void each(Tuples &tuples, Use use)
 	{

@@ -183,8 +183,8 @@ NOINLINE void add_version(struct oltpim_shared *s, struct oltpim_work *w, uint32
 	if (!head)
 		return;
 	w->reply.written.before = w->version.tuple;
-	/* Over a removed row: it is an insert, whose reply has no room for obsolete tuples.  The next
-	 * write, which is none, gives back what this one makes obsolete. */
+	/* Over a removed row: it is an insert, whose reply has no room for obsolete tuples.  The
+	 * next write, which is none, gives back what this one makes obsolete. */
 	if (!(w->version.flags & OLTPIM_REMOVED))
 		collect(s, w, head);
 }
