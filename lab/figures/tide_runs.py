@@ -94,8 +94,8 @@ class Runs:
         if command == ACCESS:
             return measure_access(self.build / ACCESS)
         program, *arguments = command.split()
-        of_host = program == LOG_PROGRAM and change
-        at = arguments.index("--host" if of_host else "--machine") + 1
+        changed_one = "host" if program == LOG_PROGRAM and change else "machine"
+        at = arguments.index(f"--{changed_one}") + 1
         machine = arguments[at]
         with tempfile.TemporaryDirectory() as scratch:
             if change:
@@ -104,7 +104,7 @@ class Runs:
                 changed = re.sub(rf"\b{change[0]} = [\d.]+", f"{change[0]} = {change[1]}", text)
                 Path(arguments[at]).write_text(changed)
             result = run_program(self.build, program, [*arguments, "--json", "-"], LIMIT_SECONDS)[1]
-        result["machine"] = machine  # not the path of the changed one
+        result[changed_one] = machine  # not the path of the changed one
         return result
 
     def run(self, arguments: str, mode: str, busy: str = "") -> dict[str, Any]:
