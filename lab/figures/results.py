@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -19,17 +20,44 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Generic, ParamSpec, TypeVar
 
 import plan
 
 LIMIT_SECONDS = 1800  # a run that takes longer does not end
 RESULT_HAS = {"seconds", "throughput", "pm_latency_ns", "pm_gap_ns"}
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Refused(Exception):
     """What was asked for cannot be: one line, exit status 2."""
+
+
+@dataclass(frozen=True)
+class Fact(Generic[P]):
+    """What a paper says, and the numbers that are accepted for it, from `least` to `most`."""
+
+    figure: str
+    claim: str
+    paper: str
+    least: float
+    most: float
+    computed: Callable[P, float]  # from the runs
+    why: str | Callable[P, str] = ""  # the measured number is not accepted
+
+    def accepts(self, measured: float) -> bool:
+        return self.least <= measured <= self.most
+
+    def shown(self, measured: float) -> str:
+        """Bold if it is not accepted."""
+        number = "never" if math.isinf(measured) else f"{float(f'{measured:.3g}'):g}"
+        return number if self.accepts(measured) else f"**{number}**"
+
+    def explained(self, measured: float, *args: P.args, **kwargs: P.kwargs) -> str:
+        if self.accepts(measured):
+            return ""
+        return self.why if isinstance(self.why, str) else self.why(*args, **kwargs)
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,14 @@ from matplotlib import pyplot
 
 import tide_machine
 from charts import STYLE
-from results import Refused, recall, write_atomically, write_journal
+from results import Fact, Refused, recall, write_atomically, write_journal
 from tide_runs import (
     ACCESS,
     COLOURS,
     CPU_PROGRAM,
     FITTED,
     LOCAL,
+    LOG_PROGRAM,
     MENDED,
     MOST_TASKLETS,
     PRINTED,
@@ -33,30 +33,9 @@ from tide_runs import (
     QUICK,
     Points,
     Runs,
-    marked,
 )
 
 # ---------------------------------------------------------------------------- facts
-
-
-@dataclass(frozen=True)
-class Fact:
-    """A statement of the paper, and what is accepted, from `least` to `most`. `computed`: by the
-    variant; a fact about local transactions alone has the same number for both."""
-
-    figure: str
-    claim: str
-    paper: str
-    least: float
-    most: float
-    computed: Callable[[Runs, str], float]
-    why: str = ""
-
-    def shown(self, runs: Runs, mode: str) -> str:
-        return marked(self.computed(runs, mode), self.least, self.most)
-
-    def differs(self, runs: Runs) -> bool:
-        return any("*" in self.shown(runs, mode) for mode in (PRINTED, MENDED))
 
 
 def rises(values: Iterable[float]) -> float:
@@ -69,7 +48,8 @@ SERIAL = (
     "mended, a part validates and publishes while all others wait for their turns; as printed, it "
     "lets the next one go first"
 )
-FACTS = (
+# Computed by the variant; one about local transactions alone has the same number for both.
+FACTS: tuple[Fact[[Runs, str]], ...] = (
     Fact(
         "text",
         "8 bytes of the module's own memory: ns",
@@ -300,11 +280,11 @@ def fact_table(figure: str, runs: Runs) -> str:
     ]
     for fact in FACTS:
         if fact.figure == figure:
-            why = fact.why if fact.differs(runs) else ""
-            rows.append(
-                f"| {fact.claim} | {fact.paper} | {fact.shown(runs, PRINTED)} | "
-                f"{fact.shown(runs, MENDED)} | {why} |"
-            )
+            numbers = {mode: fact.computed(runs, mode) for mode in (PRINTED, MENDED)}
+            cells = " | ".join(fact.shown(n) for n in numbers.values())
+            # The reason, or nothing, for either
+            why = {fact.explained(n, runs, mode) for mode, n in numbers.items()}
+            rows.append(f"| {fact.claim} | {fact.paper} | {cells} | {max(why)} |")
     return "\n".join(rows)
 
 
@@ -345,8 +325,6 @@ MISSING = """## Missing
   some module, for no part reaches a rank that local transactions have moved
   (`TideAsPublished.ARankThatNobodyReaches`).
 - **Figure 5** (energy): not reproduced. It is the speed-up times two constants of power.
-- Throughput with the command log, which the paper does not have: not measured. The host of these
-  runs has no time of its own for its programs, and so none for the log.
 """
 
 
@@ -387,6 +365,7 @@ other is three times 67 us, OLTPim's time to hand a module's memory over.
 
 {fact_table("7", runs)}
 
+{tide_machine.log_text(runs)}
 {tide_machine.recovery_text(runs)}
 ## Sensitivity
 
@@ -420,7 +399,7 @@ def make(build: Path, out: Path, quick: bool, plot_only: bool) -> None:
     """Measures, unless only to draw, and writes results, page and pictures.  What the journal has
     is not measured again: remove it after a change of the programs."""
     journal = out / "pim-tide.jsonl"
-    for program in () if plot_only else (PROGRAM, CPU_PROGRAM):
+    for program in () if plot_only else (PROGRAM, CPU_PROGRAM, LOG_PROGRAM):
         if not os.access(build / program, os.X_OK):
             raise Refused(f"{build / program}: no such program: build with -Dlab=true")
     known = recall(journal, is_good) if plot_only or journal.exists() else {}

@@ -13,6 +13,7 @@ from results import Refused, journal_line, run_program
 
 PROGRAM = "lab/tide/tide"  # from the build directory
 CPU_PROGRAM = "lab/tide/tide-cpu"
+LOG_PROGRAM = "lab/tide/tide-log"
 ACCESS = "lab/near/tests/near-host-tests"
 MACHINE, HOST = "upmem-sdk", "xeon-5320"
 MACHINES = Path(__file__).resolve().parents[2] / "emulator/machines"
@@ -93,7 +94,8 @@ class Runs:
         if command == ACCESS:
             return measure_access(self.build / ACCESS)
         program, *arguments = command.split()
-        at = arguments.index("--machine") + 1
+        changed_one = "host" if program == LOG_PROGRAM and change else "machine"
+        at = arguments.index(f"--{changed_one}") + 1
         machine = arguments[at]
         with tempfile.TemporaryDirectory() as scratch:
             if change:
@@ -102,7 +104,7 @@ class Runs:
                 changed = re.sub(rf"\b{change[0]} = [\d.]+", f"{change[0]} = {change[1]}", text)
                 Path(arguments[at]).write_text(changed)
             result = run_program(self.build, program, [*arguments, "--json", "-"], LIMIT_SECONDS)[1]
-        result["machine"] = machine  # not the path of the changed one
+        result[changed_one] = machine  # not the path of the changed one
         return result
 
     def run(self, arguments: str, mode: str, busy: str = "") -> dict[str, Any]:
@@ -148,6 +150,20 @@ class Runs:
             change,
         )
 
+    def logged(
+        self, mix: Mix, share: int, extra: str = "", change: Change = None
+    ) -> dict[str, Any]:
+        """The same with the command log, whose host has a thread for each of 32 ranks; `change` is
+        the host's."""
+        rank, records = self.points.rank, self.points.records
+        batch = "" if records == RECORDS_OF_BATCH else f" --records {records}"
+        return self.measured(
+            f"{LOG_PROGRAM} --machine {MACHINE} --host {HOST} --modules {rank} "
+            f"--of {rank * LARGEST // RANK} --batches 1{batch} --payment {mix[0]} "
+            f"--new-order {mix[1]} --remote {share} --verify{extra}",
+            change,
+        )
+
     def cpu(
         self, mix: Mix, share: int, size: int, extra: str = "", change: Change = None
     ) -> dict[str, Any]:
@@ -187,8 +203,3 @@ def measure_access(program: Path) -> dict[str, Any]:
     if done.returncode or len(found) != 2:
         raise Refused(f"{program}: no result: build it, and see what it prints")
     return {"own_ns": float(found["own"]), "another_us": float(found["another"]), "verified": True}
-
-
-def marked(measured: float, least: float, most: float) -> str:
-    text = f"{measured:.3g}"
-    return text if least <= measured <= most else f"**{text}**"

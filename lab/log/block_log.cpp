@@ -37,8 +37,11 @@ void BlockLog::append(const Bytes &all)
 {
 	fur::update(self_, [&](fur_update *tx) {
 		auto *block = static_cast<Block *>(fur_alloc(tx, sizeof(Block) + all.size()));
-		if (!block)
+		if (!block) {
+			if (!fur_update_error(tx))
+				throw fur::heap_full();
 			return; /* the commit fails with the reason */
+		}
 		fur_store(tx, &block->next, static_cast<Block *>(nullptr));
 		fur_store(tx, &block->bytes, static_cast<uint64_t>(all.size()));
 		fur_write(tx, block + 1, all.data(), all.size());
@@ -49,16 +52,31 @@ void BlockLog::append(const Bytes &all)
 	});
 }
 
+bool BlockLog::take_first(fur_update *tx, Bytes &block)
+{
+	Root::List &list = root_->lists[list_];
+	Block *first = fur_load(tx, &list.first);
+	if (!first)
+		return false;
+	block = Bytes(fur_load(tx, &first->bytes));
+	fur_read(tx, block.data(), first + 1, block.size());
+	Block *next = fur_load(tx, &first->next);
+	fur_store(tx, &list.first, next);
+	if (!next)
+		fur_store(tx, &list.last, next);
+	fur_free(tx, first);
+	return true;
+}
+
 std::vector<Bytes> BlockLog::blocks()
 {
 	return fur::read(self_, [&](fur_ro *tx) {
 		std::vector<Bytes> all;
-		for (const Root::List &list : root_->lists)
-			for (const Block *b = fur_load(tx, &list.first); b;
-			        b = fur_load(tx, &b->next)) {
-				Bytes &block = all.emplace_back(fur_load(tx, &b->bytes));
-				fur_read(tx, block.data(), b + 1, block.size());
-			}
+		for (const Block *b = fur_load(tx, &root_->lists[list_].first); b;
+		        b = fur_load(tx, &b->next)) {
+			Bytes &block = all.emplace_back(fur_load(tx, &b->bytes));
+			fur_read(tx, block.data(), b + 1, block.size());
+		}
 		return all;
 	});
 }

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstring>
 #include <fur.hpp>
+#include <fur/stored.hpp>
 #include <stdexcept>
 #include <vector>
 
@@ -88,15 +89,30 @@ public:
 	/* The log in the heap's root 0; a new one if there is none.  One thread at a time uses an
 	 * object, and one object at a time a list.   Errors: fur::Error. */
 	explicit BlockLog(fur_heap *heap, unsigned list = 0);
-	/* Add a block to the list; it is durable on return.   Errors: fur::Error, such as a heap
-	 * that is full. */
+	/* Add a block to the list; it is durable on return.   Errors: fur::Error;
+	 * fur::heap_full. */
 	void append(const Bytes &block);
-	/* All blocks of all lists, list by list, in the order in which they were appended. */
+	/* Take the first block off the list: use(tx, block) is in the update that frees it, and may
+	 * run more than once.  False: the list is empty.   Errors: fur::Error. */
+	template <class Use>
+	bool cut(Use use)
+	{
+		return fur::update(self_, [&](fur_update *tx) {
+			Bytes block;
+			const bool there = take_first(tx, block);
+			if (there)
+				use(tx, block);
+			return there;
+		});
+	}
+	/* All blocks of the list, in the order in which they were appended. */
 	std::vector<Bytes> blocks();
 
 private:
 	struct Block;
 	struct Root;
+
+	bool take_first(fur_update *tx, Bytes &block);
 
 	fur::Thread self_;
 	const unsigned list_;

@@ -7,7 +7,7 @@
 #include "../../tools/common/command_line.hpp"
 #include "../../tools/common/json.hpp"
 #include "cards.hpp"
-#include "host.hpp"
+#include "host/host.hpp"
 #include "split_store.hpp"
 #include "tuple_log.hpp"
 #include "workload.hpp"
@@ -25,6 +25,7 @@
 namespace
 {
 
+using namespace lab;
 using namespace oltpim;
 using tools::Json;
 using tools::WrongUsage;
@@ -347,7 +348,7 @@ void Run::open_log()
 		o.address = UINT64_C(0x300000000000);
 	remove(s_.log.c_str());
 	heap_.emplace(fur::Heap::create(s_.log, o));
-	log_.emplace(heap_->get(), s_.threads);
+	log_.emplace(heap_->get(), s_.threads, numbers_, o.heap_bytes / 4 / s_.threads);
 	db_->keeper = &*log_;
 }
 

@@ -206,8 +206,7 @@ Transaction::Result Transaction::take_write(const Request &r)
 		return result;
 	}
 	link(tuple, tuple_at(w.before), r);
-	if (r.kind != OLTPIM_INSERT)
-		collect(w);
+	collect(w);
 	return result;
 }
 

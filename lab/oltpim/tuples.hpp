@@ -72,6 +72,12 @@ public:
 			give(retired_.front().tuple);
 	}
 
+	/* Tuples in memory, those that were given back included */
+	size_t size() const
+	{
+		return size_;
+	}
+
 	/* The transaction `writer` of a tuple that was given back */
 	static constexpr uint64_t COLLECTED = ~uint64_t{0};
 
@@ -107,8 +113,9 @@ private:
 		*t = {key, writer, nullptr, value, 0, 0, payload};
 		return t;
 	}
-	static Tuple *fresh(Pool &p, size_t bytes)
+	Tuple *fresh(Pool &p, size_t bytes)
 	{
+		size_++;
 		if (p.left == 0) {
 			p.chunks.push_back(std::make_unique<char[]>(bytes * CHUNK));
 			p.left = CHUNK;
@@ -125,6 +132,7 @@ private:
 	const uint32_t payload_;
 	std::deque<Retired> retired_; /* the oldest first */
 	std::vector<Pool> pools_;     /* by their units */
+	size_t size_ = 0;
 };
 
 } // namespace oltpim

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * command_log.hpp - the batches of a system in a heap, from which its modules' data can be made
+ * command_log.hpp - the batches of a rank in a heap, from which its modules' data can be made
  * again: the memory of modules is volatile.
  *
  *     tide::CommandLog log(heap);
- *     system.keep_with([&](const std::vector<Transaction> &batch) { log.append(batch); });
+ *     system.keep_with(log);
  *
- *   INV-TD6  A batch is durable in the log before any of its results is released, in the order in
- *            which it has taken effect: distributed transactions by their ranks, then the local
- *            ones of each module by their turns.
+ *   INV-TD6  Before any result of a batch is released, the log has, durable, the parts of each of
+ *            its modules and the order in which they have taken effect: distributed ones by their
+ *            ranks, then the local ones by their turns.
+ *
+ * The parts are written while the modules execute them, and the turns when they have ended; a batch
+ * without its turns has released nothing, and recovery leaves it out.
  *
  * In recovery the workload is loaded as at first, and replay() executes the batches again.  All
- * transactions keep to the logged order then, local ones as well, so that the data come out the
- * same.
+ * parts keep to the logged order of their module then, local ones as well, so that the data come
+ * out the same.  Parts of one transaction need not meet: no module waits for another one.
  */
 #ifndef LAB_TIDE_COMMAND_LOG_HPP
 #define LAB_TIDE_COMMAND_LOG_HPP
@@ -23,19 +26,33 @@
 namespace tide
 {
 
-class CommandLog
+class CommandLog : public Keeper
 {
 public:
-	/* The log in the heap's root 0; a new one if there is none.   Errors: fur::Error. */
-	explicit CommandLog(fur_heap *heap);
-	/* Add a batch; it is durable on return.   Errors: fur::Error, such as a heap that is
-	 * full. */
-	void append(const std::vector<Transaction> &batch);
-	/* Execute all batches on a system that has its workload's first data.  Returns how many. */
-	size_t replay(Tide &system);
+	/* The log in the heap's root 0; a new one if there is none.  Ranks that share a heap
+	 * have lists of their own.   Errors: fur::Error. */
+	explicit CommandLog(fur_heap *heap, unsigned list = 0);
+	/* Errors: fur::Error; fur::heap_full. */
+	void keep_parts(const std::vector<tide_queue> &queues) override;
+	void keep_turns(const std::vector<tide_queue> &queues,
+	        const std::vector<tide_result> &results) override;
+	/* Whole batches in the log.  Of a machine of several ranks, results were released of those
+	 * that the logs of all ranks have. */
+	size_t batches();
+	/* Execute the first `n` of them on a system that has its workload's first data. */
+	void replay(Tide &system, size_t n);
+	/* That this object has appended */
+	uint64_t bytes() const
+	{
+		return bytes_;
+	}
 
 private:
+	void append();
+
 	lab::BlockLog log_;
+	lab::Bytes block_;
+	uint64_t bytes_ = 0;
 };
 
 } // namespace tide

@@ -16,7 +16,7 @@ Tide::Tide(const Options &options)
                                  options.many_locks ? &tide_many_locks_kernel : &tide_kernel,
                                  options.most_instructions),
       queues_(options.modules), prior_(options.modules), room_(options),
-      matrix_(size_t(options.modules) * TIDE_TASKLETS)
+      matrix_(size_t(options.modules) * TIDE_TASKLETS), results_(matrix_.size() * TIDE_RECORDS)
 {
 	if (near_.shape().coherent)
 		throw std::runtime_error(options.machine +
@@ -176,37 +176,19 @@ void Tide::push_queues()
 void Tide::pull_results()
 {
 	enum : size_t { ROW = size_t(TIDE_TASKLETS) * TIDE_RECORDS };
-	std::vector<tide_result> results(modules() * ROW);
-	near_.pull(NEAR_MEMORY, TIDE_RESULTS, results.data(), ROW * sizeof(tide_result));
+	near_.pull(NEAR_MEMORY, TIDE_RESULTS, results_.data(), ROW * sizeof(tide_result));
 	for (const Place &p : places_) {
 		const unsigned module = transactions_[p.transaction].parts[p.part].module;
 		outcomes_[p.transaction][p.part] = {module,
-		        results[module * ROW + size_t(p.tasklet) * TIDE_RECORDS + slot_of(p)]};
+		        results_[module * ROW + size_t(p.tasklet) * TIDE_RECORDS + slot_of(p)]};
 	}
-}
-
-std::vector<Transaction> Tide::in_order_of_effect() const
-{
-	std::vector<size_t> distributed, local;
-	for (const Place &p : places_)
-		if (p.part == 0)
-			(transactions_[p.transaction].distributed() ? distributed : local)
-			        .push_back(p.transaction);
-	auto turn = [this](size_t t) { return outcomes_[t].front().result.turn; };
-	std::stable_sort(
-	        local.begin(), local.end(), [&](size_t a, size_t b) { return turn(a) < turn(b); });
-	std::vector<Transaction> all;
-	for (const std::vector<size_t> &some : {distributed, local})
-		for (size_t t : some)
-			all.push_back(transactions_[t]);
-	return all;
 }
 
 /* INV-TD6 */
 void Tide::release()
 {
-	if (keep_)
-		keep_(in_order_of_effect());
+	if (keeper_)
+		keeper_->keep_turns(matrix_, results_);
 	for (const Place &p : places_)
 		if (--left_[p.transaction] == 0)
 			batch_.push_back(p.transaction);
@@ -214,12 +196,12 @@ void Tide::release()
 	ended_ += batch_.size();
 }
 
-void Tide::keep_with(Keep keep)
+void Tide::keep_with(Keeper &keeper)
 {
 	if (options_.numbering == Numbering::PRINTED)
 		throw std::runtime_error("a command log needs one order of transactions, which the "
 		                         "published numbering does not give: use Numbering::DENSE");
-	keep_ = std::move(keep);
+	keeper_ = &keeper;
 }
 
 const std::vector<Outcome> &Tide::outcome(size_t transaction) const
@@ -242,6 +224,8 @@ size_t Tide::run_batch()
 		choose();
 	push_queues();
 	near_.launch(options_.tasklets);
+	if (keeper_)
+		keeper_->keep_parts(matrix_);
 	near_.wait();
 	batches_++;
 	pull_results();

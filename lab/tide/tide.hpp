@@ -21,7 +21,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -92,6 +91,18 @@ struct Counts {
 	uint64_t commits[2] = {}, aborts[2] = {}; /* of parts; the second: distributed ones */
 };
 
+/* What is to survive of each batch.  If a call throws, no result of the batch is released. */
+class Keeper
+{
+public:
+	virtual ~Keeper() = default;
+	/* Of a batch that the modules execute now: TIDE_TASKLETS queues of each module */
+	virtual void keep_parts(const std::vector<tide_queue> &queues) = 0;
+	/* The modules have ended it: TIDE_RECORDS results of each queue. */
+	virtual void keep_turns(
+	        const std::vector<tide_queue> &queues, const std::vector<tide_result> &results) = 0;
+};
+
 class Tide
 {
 public:
@@ -111,11 +122,9 @@ public:
 		while (ended_ < transactions_.size())
 			run_batch();
 	}
-	/* From now on `keep` gets each batch in the order in which it has taken effect, before any
-	 * of its results is released.  If it throws, none is.  Not with Numbering::PRINTED, which
-	 * gives no order. */
-	using Keep = std::function<void(const std::vector<Transaction> &)>;
-	void keep_with(Keep keep);
+	/* From now on the keeper, which outlives the system, gets each batch.  Not with
+	 * Numbering::PRINTED, which gives no order. */
+	void keep_with(Keeper &keeper);
 	/* What the parts of a transaction returned, in the order of its parts.   Errors:
 	 * std::runtime_error if its results are not released. */
 	const std::vector<Outcome> &outcome(size_t transaction) const;
@@ -171,7 +180,6 @@ private:
 	size_t slot_of(const Place &p);
 	void push_queues();
 	void pull_results();
-	std::vector<Transaction> in_order_of_effect() const;
 	void release();
 
 	Options options_;
@@ -188,7 +196,8 @@ private:
 	std::vector<Place> places_;
 	Room room_;
 	std::vector<tide_queue> matrix_;
-	Keep keep_;
+	std::vector<tide_result> results_;
+	Keeper *keeper_ = nullptr;
 	uint64_t ended_ = 0, batches_ = 0;
 };
 

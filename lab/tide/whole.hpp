@@ -29,6 +29,11 @@ public:
 	/* Execute the next batch. */
 	void run_batch();
 
+	/* Of the rank's batches, not of the whole machine's */
+	void keep_with(Keeper &keeper)
+	{
+		rank_.keep_with(keeper);
+	}
 	const Tide &rank() const
 	{
 		return rank_;

@@ -136,4 +136,9 @@ std::string Workload::wrong(const Tide &system, Money *money) const
 	       std::to_string(all.received);
 }
 
+std::vector<uint32_t> warehouses(const Tide &system)
+{
+	return system.words(TPCC_WAREHOUSE, (TPCC_END - TPCC_WAREHOUSE) / 4);
+}
+
 } // namespace tide

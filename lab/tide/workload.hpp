@@ -50,6 +50,9 @@ struct Workload {
 	std::string wrong(const Tide &system, Money *money = nullptr) const;
 };
 
+/* Of TPC-C: all words that transactions change, of each module */
+std::vector<uint32_t> warehouses(const Tide &system);
+
 } // namespace tide
 
 #endif /* LAB_TIDE_WORKLOAD_HPP */

@@ -180,10 +180,13 @@ NOINLINE void add_version(struct oltpim_shared *s, struct oltpim_work *w, uint32
 	w->fresh.unused = 0;
 	write_version(s, version, &w->fresh);
 	write_head(s, w, object, version);
-	if (head) {
-		w->reply.written.before = w->version.tuple;
+	if (!head)
+		return;
+	w->reply.written.before = w->version.tuple;
+	/* Over a removed row: it is an insert, whose reply has no room for obsolete tuples.  The
+	 * next write, which is none, gives back what this one makes obsolete. */
+	if (!(w->version.flags & OLTPIM_REMOVED))
 		collect(s, w, head);
-	}
 }
 
 /* The object's newest version is the transaction's own: it gets the request's tuple. */

@@ -33,10 +33,10 @@ struct HeapFile {
 	{
 		remove(path.c_str());
 	}
-	fur::Heap open() const
+	fur::Heap open(uint64_t heap_bytes = 32 << 20) const
 	{
 		fur::Options o;
-		o.heap_bytes = 32 << 20;
+		o.heap_bytes = heap_bytes;
 		o.pm = FUR_PM_EMULATED; /* a killed process is what it has to survive */
 		return fur::Heap::open_or_create(path, o);
 	}
@@ -66,6 +66,8 @@ void die()
 {
 	kill(getpid(), SIGKILL);
 }
+
+constexpr uint64_t UNCUT = ~uint64_t{0}; /* bytes of a list */
 
 std::map<uint64_t, uint64_t> values_of(const Recovered &r)
 {
@@ -117,7 +119,7 @@ void commit_until(Stage stage, const HeapFile &file)
 {
 	fur::Heap heap = file.open();
 	World w(Protocol::MENDED, small_setup(machines().back()));
-	TupleLog log(heap, 1);
+	TupleLog log(heap, 1, w.numbers, UNCUT);
 	KillingKeeper keeper(log, stage);
 	const std::vector<Record> records = loaded(w.tuples, 4, 100);
 	log.keep_loaded(records);
@@ -215,14 +217,14 @@ constexpr unsigned CARDS = 12;
 
 template <class C>
 void run_until_killed(const HeapFile &file, SharedTold &told, const Recovered &begins,
-        Tuples &tuples, uint64_t seed, unsigned n)
+        Tuples &tuples, uint64_t seed, unsigned n, uint64_t most)
 {
 	fur::Heap heap = file.open();
 	const NearSetup setup = setup_with_cards();
 	Numbers numbers(Protocol::MENDED, 1, World::SLOTS, begins.newest);
 	NearStore store(setup, numbers);
 	store.load(begins.records);
-	TupleLog log(heap, 1);
+	TupleLog log(heap, 1, numbers, most);
 	TellingKeeper keeper(log, told);
 	Database db{store, numbers, {1}, {1}, colour_entry_of, &keeper};
 	std::vector<std::unique_ptr<Client>> clients;
@@ -261,22 +263,26 @@ void check_recovered(const Recovered &r, const SharedTold &told)
 	}
 }
 
-/* A process is killed and recovers, some times over. */
+/* A process is killed and recovers, some times over.  Its log is cut to `most` bytes. */
 template <class C, class Check>
-void kill_again_and_again(uint64_t seed, unsigned n, const std::vector<Record> &first, Check check)
+void kill_again_and_again(
+        uint64_t seed, unsigned n, const std::vector<Record> &first, uint64_t most, Check check)
 {
 	const HeapFile file;
 	Tuples tuples(0);
 	Recovered state{first, 0};
 	killed([&] {
 		fur::Heap heap = file.open();
-		TupleLog(heap, 1).keep_loaded(state.records);
+		Numbers numbers(Protocol::MENDED, 1, World::SLOTS);
+		TupleLog(heap, 1, numbers, most).keep_loaded(state.records);
 		die();
 	});
 	uint64_t commits = 0;
 	for (unsigned life = 0; life < 3; life++) {
 		SharedTold told;
-		killed([&] { run_until_killed<C>(file, told, state, tuples, seed * 8 + life, n); });
+		killed([&] {
+			run_until_killed<C>(file, told, state, tuples, seed * 8 + life, n, most);
+		});
 		fur::Heap heap = file.open();
 		state = recover(heap, tuples, colour_entry_of);
 		check_recovered(state, told);
@@ -288,12 +294,18 @@ void kill_again_and_again(uint64_t seed, unsigned n, const std::vector<Record> &
 	EXPECT_GT(commits, 0u);
 }
 
+/* Bytes of the log: it is cut off after each commit, or after some. */
+uint64_t most_of(uint64_t seed)
+{
+	return seed == 1 ? 0 : 1000;
+}
+
 TEST(OltpimLog, SurvivesKillsInABank)
 {
 	for (uint64_t seed = 1; seed <= 2; seed++) {
 		Tuples tuples(0);
-		kill_again_and_again<BankClient>(
-		        seed, ACCOUNTS, loaded(tuples, ACCOUNTS, EACH), [](const Recovered &r) {
+		kill_again_and_again<BankClient>(seed, ACCOUNTS, loaded(tuples, ACCOUNTS, EACH),
+		        most_of(seed), [](const Recovered &r) {
 			        uint64_t sum = 0;
 			        for (const auto &[key, value] : values_of(r))
 				        sum += value;
@@ -306,12 +318,137 @@ TEST(OltpimLog, SurvivesKillsInABank)
 TEST(OltpimLog, SurvivesKillsWithAnIndex)
 {
 	for (uint64_t seed = 1; seed <= 2; seed++)
-		kill_again_and_again<CardClient>(seed, CARDS, {}, [](const Recovered &r) {
-			size_t rows = 0;
-			for (const Record &record : r.records)
-				rows += !oltpim_is_entry(record.key);
-			EXPECT_EQ(r.records.size(), 2 * rows);
+		kill_again_and_again<CardClient>(
+		        seed, CARDS, {}, most_of(seed), [](const Recovered &r) {
+			        size_t rows = 0;
+			        for (const Record &record : r.records)
+				        rows += !oltpim_is_entry(record.key);
+			        EXPECT_EQ(r.records.size(), 2 * rows);
+		        });
+}
+
+/* ------------------------------------------------------------- a log that is cut */
+
+/* Commits of a worker, each settled at once, and the rows that they leave */
+struct Commits {
+	explicit Commits(size_t payload) : tuples(payload) {}
+	void keep(
+	        TupleLog &log, unsigned worker, uint64_t key, uint64_t value, bool removes = false)
+	{
+		const uint64_t csn = numbers.draw();
+		Tuple *t = tuples.make(key, 1, value);
+		t->is_removed = removes;
+		log.keep(worker, csn, {t});
+		tuples.give(t);
+		numbers.settle(csn);
+		if (removes)
+			rows.erase(key);
+		else
+			rows[key] = value;
+	}
+	Numbers numbers{Protocol::MENDED, 2, 4};
+	Tuples tuples;
+	std::map<uint64_t, uint64_t> rows;
+};
+
+constexpr uint64_t SMALL = 8 << 20; /* bytes of a heap */
+
+/* Two workers change, remove and make rows, each time another key. */
+void keep_many(TupleLog &log, Commits &c)
+{
+	enum : uint64_t { COMMITS = 12000, KEYS = 40 };
+	for (uint64_t k = 1; k <= COMMITS; k++) {
+		c.keep(log, k % 2, k % KEYS, k);
+		if (k % 3 == 0) {
+			c.keep(log, k % 2, KEYS + k, k);
+			c.keep(log, 1 - k % 2, KEYS + k, 0, true);
+		}
+	}
+}
+
+TEST(OltpimLog, DoesNotFillTheHeap)
+{
+	const HeapFile file;
+	Commits c(1000);
+	{
+		fur::Heap heap = file.open(SMALL);
+		TupleLog log(heap, 2, c.numbers, 1 << 19);
+		keep_many(log, c);
+	}
+	fur::Heap heap = file.open(SMALL);
+	/* Removals are forgotten, but for those of the last blocks. */
+	EXPECT_LT(RowTable(heap).size(), 1000u);
+	Tuples tuples(0);
+	const Recovered r = recover(heap, tuples, nullptr);
+	EXPECT_EQ(values_of(r), c.rows);
+	EXPECT_EQ(r.newest, c.numbers.settled());
+	EXPECT_LE(RowTable(heap).size(), c.rows.size() + 1);
+	EXPECT_EQ(values_of(recover(heap, tuples, nullptr)), c.rows);
+
+	const HeapFile other;
+	fur::Heap fills = other.open(SMALL);
+	Commits uncut(1000);
+	TupleLog log(fills, 2, uncut.numbers, UNCUT);
+	EXPECT_THROW(keep_many(log, uncut), fur::heap_full);
+}
+
+/* INV-CN11: a worker has cut off a removal, and the other one's list has the row still. */
+TEST(OltpimLog, RemovedRowsStayRemoved)
+{
+	const HeapFile file;
+	fur::Heap heap = file.open();
+	Commits c(0);
+	TupleLog slow(heap, 2, c.numbers, 200);
+	c.keep(slow, 1, 5, 100);
+	c.keep(slow, 0, 5, 0, true);
+	for (uint64_t k = 0; k < 20; k++)
+		c.keep(slow, 0, 6, k);
+	Tuples tuples(0);
+	EXPECT_EQ(values_of(recover(heap, tuples, nullptr)), c.rows);
+}
+
+/* Cuts off `n` blocks, and is killed within the update of the next one, or behind the last. */
+void cut_until(const HeapFile &file, unsigned n, bool within)
+{
+	fur::Heap heap = file.open();
+	lab::BlockLog log(heap, 0);
+	RowTable table(heap);
+	std::vector<RowTable::Removal> removals;
+	for (unsigned k = 0; k <= n; k++) {
+		if (k == n && !within)
+			die();
+		log.cut([&](fur_update *tx, lab::Bytes &block) {
+			table.fold(tx, block, removals);
+			if (k == n)
+				die();
 		});
+	}
+}
+
+TEST(OltpimLog, HasAllRowsAtEachStageOfACut)
+{
+	enum : unsigned { COMMITS = 5 };
+	for (unsigned n = 0; n < COMMITS; n++)
+		for (const bool within : {false, true}) {
+			const HeapFile file;
+			Commits c(16);
+			{
+				fur::Heap heap = file.open();
+				TupleLog log(heap, 1, c.numbers, UNCUT);
+				c.keep(log, 0, 1, 11);
+				c.keep(log, 0, 2, 12);
+				c.keep(log, 0, 1, 13);
+				c.keep(log, 0, 2, 0, true);
+				c.keep(log, 0, 3, 15);
+			}
+			killed([&] { cut_until(file, n, within); });
+			fur::Heap heap = file.open();
+			EXPECT_EQ(lab::BlockLog(heap, 0).blocks().size(), COMMITS - n);
+			Tuples tuples(0);
+			const Recovered r = recover(heap, tuples, nullptr);
+			EXPECT_EQ(values_of(r), c.rows) << n << within;
+			EXPECT_EQ(r.newest, uint64_t{COMMITS});
+		}
 }
 
 /* ------------------------------------------------------------- a database again */
@@ -333,7 +470,7 @@ TEST(OltpimLog, BringsTpccBack)
 		Numbers numbers(Protocol::MENDED, 1, CLIENTS, r.newest);
 		DramStore store(setup, numbers, nothing);
 		store.load(r.records);
-		TupleLog log(heap, 1);
+		TupleLog log(heap, 1, numbers, 20000);
 		if (life == 0)
 			log.keep_loaded(r.records);
 		Database db{store, numbers, {1}, {1}, tpcc::entry_of, &log};

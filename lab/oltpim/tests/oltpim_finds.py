@@ -12,6 +12,7 @@ FILTERS = {
     "classes": "*CommitsComeBeforeReads*",
     "collect": "*CollectsVersions*",
     "entry": "*LookupsFindWhatTransactionsSee*",
+    "forgets": "*RemovedRowsStayRemoved*",
     "first": "*UpdateIsNotLost*",
     "released": "*HasWhatWasReleasedAtEachStage*",
     "row": "*LookupsFindWhatTransactionsSee*",

@@ -323,6 +323,55 @@ TEST_P(Oltpim, CollectsVersions)
 	EXPECT_EQ(w.flaws(), Counts{});
 }
 
+/* A row is made and removed again and again, some of the times by a transaction that aborts: its
+ * versions and tuples stay about as few as after the first times.  A module has room for 512
+ * versions. */
+void make_and_remove(Database &db, Tuples &tuples, const std::function<void()> &serve)
+{
+	Transaction t(db, tuples, 0, 0, nullptr);
+	const auto write = [&](bool makes, bool commits) {
+		t.begin();
+		makes ? t.insert(3, 7) : t.remove(3);
+		t.issue();
+		serve();
+		ASSERT_TRUE(t.ready() && !t.failed());
+		commits ? t.commit() : t.abort();
+		while (!t.ended())
+			serve();
+	};
+	size_t few = 0;
+	for (unsigned k = 0; k < 600; k++) {
+		if (k % 5 == 0)
+			write(true, false);
+		write(true, true);
+		if (k % 7 == 0)
+			write(false, false);
+		write(false, true);
+		if (k == 100)
+			few = tuples.size();
+	}
+	/* A store may look for the oldest transaction now and then only. */
+	EXPECT_LT(tuples.size(), few + 50);
+}
+
+TEST_P(Oltpim, RowsThatComeAndGoTakeNoMoreMemory)
+{
+	World w(Protocol::MENDED, small_setup(GetParam()));
+	make_and_remove(w.db, w.tuples, [&] { w.serve(); });
+}
+
+TEST(Mosaic, RowsThatComeAndGoTakeNoMoreMemory)
+{
+	Numbers numbers(Protocol::MENDED, 1, World::SLOTS);
+	DramStore store({.workers = 1, .partitions = 2}, numbers, [](const void *, unsigned) {});
+	Database db{store, numbers, {1}, {1}};
+	Tuples tuples(0);
+	make_and_remove(db, tuples, [&] {
+		while (store.help(0)) {
+		}
+	});
+}
+
 /* Records that were loaded as an image are those that inserts make, and trees grow from there. */
 TEST_P(Oltpim, LoadsAnImage)
 {

@@ -11,7 +11,7 @@
 #include <exception>
 #include <memory>
 
-namespace oltpim
+namespace lab
 {
 
 namespace
@@ -96,4 +96,4 @@ bool is_native()
 	return false;
 }
 
-} // namespace oltpim
+} // namespace lab

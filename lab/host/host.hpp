@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * host.hpp - where the benchmark's workers run: this machine (host_native.cpp), or an emulated one
- * (host_emulated.cpp).
+ * host.hpp - where the host's threads of a benchmark run: this machine (host_native.cpp), or an
+ * emulated one (host_emulated.cpp).
  */
-#ifndef LAB_OLTPIM_HOST_HPP
-#define LAB_OLTPIM_HOST_HPP
+#ifndef LAB_HOST_HPP
+#define LAB_HOST_HPP
 
 #include "near/near.h"
 
@@ -12,7 +12,7 @@
 #include <functional>
 #include <string>
 
-namespace oltpim
+namespace lab
 {
 
 /* Run f on the host of that name, or described by that file, with this many threads.  Throws
@@ -32,6 +32,6 @@ const near_clock *clock_of_modules();
 /* Is time real? */
 bool is_native();
 
-} // namespace oltpim
+} // namespace lab
 
-#endif /* LAB_OLTPIM_HOST_HPP */
+#endif /* LAB_HOST_HPP */

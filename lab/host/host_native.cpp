@@ -9,7 +9,7 @@
 #include <chrono>
 #include <sched.h>
 
-namespace oltpim
+namespace lab
 {
 
 void on_host(const std::string &host, unsigned, uint64_t, const std::function<void()> &f)
@@ -58,4 +58,4 @@ bool is_native()
 	return true;
 }
 
-} // namespace oltpim
+} // namespace lab
