@@ -104,6 +104,8 @@ static int write_all(const struct commit_part *parts, unsigned n)
 		if (!p->writes || error)
 			continue;
 		commit_begin(p->d, p->c, &marker);
+		if (p->c->part)
+			marker.kind |= MEDIA_PART;
 		error = ring_wait(p->d, p->c->durts);
 		FUR_POINT(marker__write);
 		if (!error)

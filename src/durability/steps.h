@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * steps.h - the steps by which an update becomes durable (steps.c): commit.c takes them in one
+ * steps.h - the steps by which an update becomes durable (commit.c).  commit.c takes them in one
  * heap, parts.c in several at the same time.  No other file includes this.
  */
 #ifndef FUR_DURABILITY_STEPS_H

@@ -9,6 +9,7 @@
 #include "base/remedy.h"
 #include "base/struct.h"
 #include "group/group_file.h"
+#include "replay/apply.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -240,6 +241,53 @@ static int check_unused(struct fur_group *g)
 	return 0;
 }
 
+struct closing {
+	struct fur_group *g;
+	uint64_t next; /* of the members */
+	pthread_mutex_t mutex;
+	int error; /* the first */
+	char *message;
+};
+
+static void close_some(void *arg, unsigned thread)
+{
+	struct closing *c = arg;
+	uint64_t k;
+	(void)thread;
+	while ((k = arch_fetch_add(&c->next, 1)) < c->g->limit) {
+		struct fur_heap *heap = c->g->members[k].heap;
+		const int error = heap ? heap_close(heap) : 0;
+		if (!error)
+			continue;
+		pthread_mutex_lock(&c->mutex);
+		if (!c->error) {
+			c->error = error;
+			c->message = strdup(fur_errormsg()); /* which belongs to the thread */
+		}
+		pthread_mutex_unlock(&c->mutex);
+	}
+}
+
+/* Several at a time: unmapping a large heap takes as long as a part of its recovery.  A child of
+ * fork() starts no threads. */
+static int close_members(struct fur_group *g)
+{
+	struct closing c = {.g = g, .mutex = PTHREAD_MUTEX_INITIALIZER};
+	const struct durability *first = NULL;
+	uint64_t n = 0, bytes = 0;
+	for (uint64_t k = 0; k < g->limit && g->owner == getpid(); k++)
+		if (g->members[k].heap) {
+			first = &g->members[k].heap->durability;
+			bytes += durability_heap_bytes(first);
+			n++;
+		}
+	apply_on_threads(n ? apply_threads_for_heaps(first, n, bytes) : 1, close_some, &c);
+	if (c.error)
+		fur_fail(c.error, "%s", c.message ? c.message : fur_strerror(c.error));
+	free(c.message);
+	return c.error;
+}
+
 static int close_group(struct fur_group *g)
 {
 	if (groups_has(g))
@@ -255,9 +303,7 @@ static int close_group(struct fur_group *g)
 		failed = groups_add(g); /* the handlers are installed */
 		return failed ? failed : error;
 	}
-	for (uint64_t k = 0; k < g->limit; k++)
-		if (g->members[k].heap && (failed = heap_close(g->members[k].heap)))
-			error = error ? error : failed;
+	error = close_members(g);
 	group_free(g);
 	return error;
 }

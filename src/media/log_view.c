@@ -40,10 +40,9 @@ static uint64_t word_at(const struct media_super *s, const struct log_record *re
 /* Read the MEDIA_ENTRY_PARTS with which what is left of a record begins, and check all that does
  * not depend on the marker.  *bytes: of the entry.  Reads each word once: the fields that are
  * checked are those that the caller gets. */
-static bool read_list(const struct media_file *f, const struct log_record *left,
+static bool read_list(const struct media_super *s, const struct log_record *left,
         struct media_parts *list, uint64_t *bytes)
 {
-	const struct media_super *s = f->super;
 	uint64_t at = left->from;
 	FUR_ASSERT(at % MEDIA_ENTRY_ALIGN == 0 && at < left->end);
 	if (!media_parts_decode_word(word_at(s, left, at), list))
@@ -80,8 +79,8 @@ static bool list_is_all(const struct log_walk *w)
 {
 	struct media_parts list;
 	uint64_t bytes = 0;
-	if (w->left.from >= w->left.end || !read_list(&w->file, &w->left, &list, &bytes) ||
-	        !list_is_good(w->file.super, &list))
+	if (w->left.from >= w->left.end || !read_list(w->super, &w->left, &list, &bytes) ||
+	        !list_is_good(w->super, &list))
 		return false;
 	return w->parts == LOG_PARTS_PERHAPS ||
 	       (w->left.from + bytes == w->left.end && list.part[list.mine].durts == w->durts);
@@ -105,9 +104,9 @@ bool log_read_parts(
 	struct log_record left = log_record_of(f, marker);
 	struct log_entry entry;
 	uint64_t bytes;
-	while (left.from < left.end && log_read_entry(f, &left, &entry))
+	while (left.from < left.end && log_read_entry(f->super, &left, &entry))
 		left.from = entry.next;
-	return left.from < left.end && read_list(f, &left, list, &bytes) &&
+	return left.from < left.end && read_list(f->super, &left, list, &bytes) &&
 	       left.from + bytes == left.end && list_is_good(f->super, list) &&
 	       list->part[list->mine].durts == marker->durts;
 }

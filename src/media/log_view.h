@@ -81,15 +81,22 @@ static inline enum media_kind log_marker_kind(const struct media_marker *m)
 	return (enum media_kind)(m->kind & ~(MEDIA_AFTER_ALL | MEDIA_PART));
 }
 
+static inline bool log_commit_plausible(
+        const struct media_super *s, const struct media_marker *m, enum media_kind kind)
+{
+	return kind == MEDIA_COMMIT ||
+	       (kind == MEDIA_COMMIT_IN_SLOT && m->log_start == MEDIA_IN_SLOT &&
+	               log_slot_holds(s, m->log_bytes));
+}
+
 /* Do the marker's fields make sense?  Call this before you use them to find a record. */
 static inline bool log_marker_plausible(const struct media_super *s, const struct media_marker *m)
 {
-	enum media_kind kind = log_marker_kind(m);
-	bool known = kind == MEDIA_COMMIT || m->kind == MEDIA_ABORT ||
-	             (kind == MEDIA_COMMIT_IN_SLOT && m->log_start == MEDIA_IN_SLOT &&
-	                     log_slot_holds(s, m->log_bytes));
-	if ((m->kind & MEDIA_PART) && s->version < 2)
-		return false;
+	/* First without flags, as most markers are: a replay looks at each several times. */
+	const bool known = log_commit_plausible(s, m, (enum media_kind)m->kind) ||
+	                   m->kind == MEDIA_ABORT ||
+	                   (log_commit_plausible(s, m, log_marker_kind(m)) &&
+	                           (!(m->kind & MEDIA_PART) || s->version >= 2));
 	return known && m->thread < s->max_threads && m->log_bytes <= s->log_bytes &&
 	       m->log_start % MEDIA_ENTRY_ALIGN == 0 && m->log_bytes % MEDIA_ENTRY_ALIGN == 0 &&
 	       (m->log_bytes == 0 || m->log_bytes > media_head_bytes(s));
@@ -178,9 +185,8 @@ struct log_entry {
 /* Read the record's first entry.  Returns false if the entry must not be replayed: it is empty, too
  * long, past the end of the log or of the record, or outside the heap (INV-R8). */
 static inline bool log_read_entry(
-        const struct media_file *f, const struct log_record *record, struct log_entry *e)
+        const struct media_super *s, const struct log_record *record, struct log_entry *e)
 {
-	const struct media_super *s = f->super;
 	const uint64_t position = record->from, end = record->end;
 	FUR_ASSERT(position % MEDIA_ENTRY_ALIGN == 0 && position < end);
 	uint64_t place = log_place(s, position);
@@ -227,7 +233,7 @@ enum log_parts_end { LOG_PARTS_NEVER, LOG_PARTS_PERHAPS, LOG_PARTS_ALWAYS, LOG_P
  *             ... the marker or an entry made no sense, and the walk stopped there ...
  */
 struct log_walk {
-	struct media_file file;
+	const struct media_super *super;
 	struct log_record left; /* the entries not yet read */
 	struct log_entry entry;
 	uint64_t durts; /* of the update, if it is a part */
@@ -239,7 +245,7 @@ static inline struct log_walk log_walk_record(
         const struct media_file *f, const struct log_record *record)
 {
 	struct log_walk w;
-	w.file = *f;
+	w.super = f->super;
 	w.left = *record;
 	w.entry.offset = w.entry.bytes = 0;
 	w.durts = 0;
@@ -275,7 +281,7 @@ static inline bool log_walk_next(struct log_walk *w)
 			log_walk_end(w);
 		return false;
 	}
-	if (unlikely(!log_read_entry(&w->file, &w->left, &w->entry))) {
+	if (unlikely(!log_read_entry(w->super, &w->left, &w->entry))) {
 		log_walk_end(w);
 		return false;
 	}

@@ -11,8 +11,8 @@
  *       replay_recover_end()    6. each: apply the kept updates, move the tail
  *       note_open()             7. each: note that parts may be drawn
  *
- * Nothing is written to any file before all members have been judged (INV-R7, INV-F1).  Steps 1 and
- * 4 to 6 take several members at a time, each on a thread of its own.
+ * Nothing is written to any file before all members have been judged (INV-R7, INV-F1).  Steps 1, 4
+ * to 6, and the look for damage take several members at a time, each on a thread of its own.
  */
 #include "replay/join.h"
 #include "base/error.h"
@@ -135,21 +135,12 @@ static void take_steps(void *arg, unsigned thread)
 	}
 }
 
-/* As many threads as there are members, cores, and work for. */
-static unsigned threads_for(const struct join *j, uint64_t bytes)
-{
-	const uint64_t worth = bytes / j->members[0].d->replay_options.least_bytes;
-	uint64_t n = j->n < arch_cores() ? j->n : arch_cores();
-	n = n < worth ? n : worth;
-	return n < 1 ? 1 : n > REPLAY_THREADS_MOST ? REPLAY_THREADS_MOST : (unsigned)n;
-}
-
 /* Take a step with each member that is to be recovered.   Errors: the first member's. */
 static int each(struct join *j, uint64_t bytes, int (*step)(struct join *j, struct join_member *m))
 {
 	j->step = step;
 	j->next = 0;
-	apply_on_threads(threads_for(j, bytes), take_steps, j);
+	apply_on_threads(apply_threads_for_heaps(j->members[0].d, j->n, bytes), take_steps, j);
 	for (unsigned k = 0; k < j->n; k++)
 		if (j->members[k].error)
 			return fail_of(j, &j->members[k], say_kept_error(&j->members[k]));
@@ -455,13 +446,15 @@ static int plan_decision(const struct join *j, struct join_member *m)
 	               : fail_full(j, m);
 }
 
-static int refuse(const struct join *j)
+static int refuse_damage(struct join *j, struct join_member *m)
 {
-	int error = 0;
-	for (unsigned k = 0; k < j->n && !error; k++)
-		if (j->members[k].recover)
-			error = fail_of(
-			        j, &j->members[k], recovery_refuse_damage(j->members[k].recovery));
+	(void)j;
+	return recovery_refuse_damage(m->recovery);
+}
+
+static int refuse(struct join *j)
+{
+	int error = each(j, bytes_of_rings(j), refuse_damage);
 	for (unsigned k = 0; k < j->n && !error; k++)
 		error = refuse_member(j, &j->members[k]);
 	for (unsigned k = 0; k < j->n && !error; k++)

@@ -558,13 +558,15 @@ static int read_whole(const struct durability *d, uint64_t durts, struct media_m
  * flight; FUR_ECORRUPT. */
 static int read_settled(const struct durability *d, uint64_t durts, struct media_marker *m)
 {
-	int error = read_whole(d, durts, m);
-	/* INV-GU9.  Acquire: pairs with the release with which the program raises it. */
-	if (!error && d->replays_for_worker && (m->kind & MEDIA_PART) &&
-	        durts >= arch_load_acquire(&d->control->parts_below))
-		return FUR_EBUSY;
-	if (error || d->replays_for_worker)
+	const int error = read_whole(d, durts, m);
+	if (error)
 		return error;
+	if (d->replays_for_worker) {
+		/* INV-GU9.  Acquire: pairs with the release with which the program raises it. */
+		bool unsettled = (m->kind & MEDIA_PART) &&
+		                 durts >= arch_load_acquire(&d->control->parts_below);
+		return unsettled ? FUR_EBUSY : 0;
+	}
 	/* INV-AS5.  A late update has left nondurable[] already.  A part leaves when it is settled
 	 * (INV-GU9). */
 	bool late =
@@ -601,7 +603,8 @@ static int find_settled_end(
 		if (error)
 			break;
 		settled->log_bytes += m.log_bytes;
-		settled->parts |= (m.kind & MEDIA_PART) != 0;
+		if (unlikely(m.kind & MEDIA_PART))
+			settled->parts = true;
 		preload_step(&preload, at + 1);
 	}
 	preload_end(&preload, at);

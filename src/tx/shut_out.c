@@ -251,7 +251,8 @@ bool readers_try_shut_out(struct engine *e, uint32_t me, uint64_t most, struct s
 	return false;
 }
 
-struct shut_out readers_shut_out(struct engine *e, uint32_t me)
+/* Flattened: nearly all attempts are the first and only one. */
+__attribute__((flatten)) struct shut_out readers_shut_out(struct engine *e, uint32_t me)
 {
 	uint64_t began = 0, most = e->drain_ticks;
 	struct shut_out found = {0};

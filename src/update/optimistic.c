@@ -276,7 +276,7 @@ static void begin_run(struct fur_thread *t, struct fur_snapshot *s)
 	this_thread()->open = t;
 }
 
-int reader_wait(struct fur_thread *t)
+inline int reader_wait(struct fur_thread *t)
 {
 	dset_wait(t->durability, &t->window.commit);
 	/* The scans come before this, by the light fences of active_leave() and

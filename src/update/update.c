@@ -50,7 +50,7 @@ static int attempt_wait(struct fur_thread *t, enum htm_action action,
 
 /* --------------------------------------------------- without hardware */
 
-void update_enter_core(struct fur_thread *t)
+inline void update_enter_core(struct fur_thread *t)
 {
 	if (likely(arch_load32(&t->engine->crowd.crowded) == 0) || t->policy.core_place)
 		return;

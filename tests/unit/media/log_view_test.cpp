@@ -44,7 +44,7 @@ protected:
 	{
 		log_entry e;
 		const log_record record = {position, end, log_of_thread(&file_, 1)};
-		return log_read_entry(&file_, &record, &e);
+		return log_read_entry(file_.super, &record, &e);
 	}
 	/* A plausible marker of `durts`, of a record with a head and `bytes` bytes of entries. */
 	media_marker *put_marker(uint64_t durts, uint64_t start, uint32_t bytes)
