@@ -584,10 +584,10 @@ FUR_API FUR_MUST_USE int fur_update_run(fur_thread *thread,
  * changed a word that the body is about to load; libfur then leaves the body, by longjmp() or
  * how->leave, and calls it again.  All that one run loads is of one state of the heap.  In exchange
  * each load costs about two to three times a plain one.
- * After three runs in vain libfur reads from a snapshot of its own (below), so that no run is in
- * vain any more.  It runs the body as a plain read-only transaction, for which updates wait, while
- * the heap's updates run in hardware; if there is no memory for that snapshot; and after
- * fur_join_ro() in it.
+ * After a run in vain the body reads in a snapshot (below) that another body has opened since this
+ * one's first run; after three libfur opens one, and no run is in vain any more.  It runs the body
+ * as a plain read-only transaction, for which updates wait, while the heap's updates run in
+ * hardware; if there is no memory for that snapshot; and after fur_join_ro() in it.
  * The body reads the heap by these functions and fur_map.h's alone: it may follow pointers that it
  * loads, but must not read through them directly, or hand them to memcpy(), write() or another
  * thread.

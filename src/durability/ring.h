@@ -29,6 +29,14 @@ static inline uint64_t ring_next_acquire(const struct durability *d)
 	return arch_load_acquire(&d->next_durts);
 }
 
+/* The same, as a draw of nothing: a fetch-and-add of 0.  Who draws this durTS or a later one finds
+ * all that the caller has stored before, on every machine; a load could miss a draw that POWER
+ * performs after the drawer's next loads (arch.h). */
+static inline uint64_t ring_next_drawn(struct durability *d)
+{
+	return arch_fetch_add(&d->next_durts, 0);
+}
+
 /* The first durTS that is not replayed, as last read.  Relaxed. */
 static inline uint64_t ring_tail(const struct durability *d)
 {

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/probe.h"
 #include "durability/nondurable.h"
+#include "stm/draw_lock.h"
 #include "stm/stamps.h"
 
 #include <stdlib.h>
@@ -28,6 +29,9 @@ enum {
 	NUMBER_SHIFT = 32 /* of a link: the number above, the image below; 0: there is none */
 };
 
+/* In lock.snapshot: this snapshot begins, and its `last` is not known yet. */
+static const uint64_t BEGINS = UINT64_C(1) << 63;
+
 /* Which of some neighbouring lines are saved (INV-SN8).  The chains' heads tell that for all lines,
  * but they take fifty times the room: updates all over the heap find them in no cache. */
 struct saved_set {
@@ -36,10 +40,12 @@ struct saved_set {
 };
 
 struct images {
-	/* Of the newest snapshot */
-	uint64_t last;
+	/* Of the newest snapshot, and lock.snapshot before it began */
+	uint64_t last, before;
 	/* Each durTS up to this one is settled, or late */
 	uint64_t settled;
+	/* No thread saves for a snapshot of a lower number (INV-SN9) */
+	uint64_t saves_from;
 	uint64_t *heads; /* [lines of the heap at its largest] links to the newest images */
 	/* [segments * SEGMENT].  A thread that reads a snapshot which is revoked meanwhile may load
 	 * what another one stores there. */
@@ -159,11 +165,13 @@ static void unlock_segments(struct images *m)
 }
 
 /* INV-SN6 (model: FREEEARLY, FREENONE).  `oldest`: the number of the oldest snapshot that is open
- * and not revoked. */
+ * and not revoked.  What a thread may still save for one that has ended stays: it has the segment
+ * (model: FREEINUSE). */
 static void free_older_than(struct images *m, uint64_t oldest)
 {
+	const uint64_t least = oldest < m->saves_from ? oldest : m->saves_from;
 	for (uint64_t s = 0; s < m->touched; s++) {
-		if (m->number[s] == 0 || m->number[s] >= oldest)
+		if (m->number[s] == 0 || m->number[s] >= least)
 			continue;
 		madvise(m->saved[s * SEGMENT], SEGMENT * sizeof *m->saved, MADV_DONTNEED);
 		madvise(&m->older[s * SEGMENT], SEGMENT * sizeof *m->older, MADV_DONTNEED);
@@ -189,7 +197,7 @@ static uint64_t free_all(struct engine *e)
 	if (stays || images == 0)
 		return 0;
 	m->freed_at = now;
-	m->touched = m->numbers = 0;
+	m->touched = m->numbers = m->saves_from = 0;
 	/* The next snapshots have the same numbers again. */
 	for (uint64_t i = 0; i < arch_load(&e->durability->limit); i++)
 		e->threads[i].saver = (struct saver){0};
@@ -225,109 +233,185 @@ static struct fur_snapshot *oldest_of(struct images *m)
 	return oldest;
 }
 
-/* The caller has the turn, and no update publishes.  NULL: too many are open. */
-static struct fur_snapshot *open_snapshot(struct engine *e)
+/* A place for another snapshot, or NULL. */
+static struct fur_snapshot *free_place(struct images *m)
 {
-	struct images *m = e->images;
 	struct fur_snapshot *s = m->open;
-	FUR_ASSERT(arch_load(&e->lock.taken) != TURN_FREE && shut_now(e) != UPDATES_IN);
 	while (s < m->open + SNAPSHOTS_MOST && s->number)
 		s++;
-	if (s == m->open + SNAPSHOTS_MOST || m->numbers == UINT32_MAX)
-		return NULL;
-	lock_segments(m);
-	*s = (struct fur_snapshot){
-	        .engine = e, .number = ++m->numbers, .last = ring_next(e->durability) - 1};
-	m->last = s->last;
-	/* What was saved for snapshots that are revoked, and have not ended.  Otherwise memory that
-	 * is full of it would revoke this one at once (model: OPENKEEPS). */
-	free_older_than(m, oldest_of(m)->number);
-	unlock_segments(m);
-	/* The turn's release orders this before all later stores to the heap (INV-SN2; model:
-	 * NUMBERLATE).  It aborts the updates in hardware that have looked at the word. */
-	arch_store(&e->lock.snapshot, s->number);
-	FUR_POINT(snapshot__begun);
-	return s;
+	return s == m->open + SNAPSHOTS_MOST || m->numbers == UINT32_MAX ? NULL : s;
 }
 
-void images_settled(struct engine *e, const struct fur_snapshot *s)
+/* INV-SN9: the updates that the newest snapshot shows have ended.  The caller has the turn. */
+static void await_newest(struct engine *e)
 {
-	/* Only a hint for images_save(): two that begin at once may set it back. */
-	arch_store(&e->images->settled, s->last);
+	struct images *m = e->images;
+	const uint64_t newest = arch_load(&e->lock.snapshot);
+	if (newest && arch_load(&m->settled) < m->last)
+		nondurable_wait_upto(e->durability, m->last);
+	if (!newest && m->used) {
+		/* All are revoked.  Who saves for one of them has found that before it was so.
+		 * Full fence: orders our look at the word before that at those that publish, which
+		 * have said so before they looked at it. */
+		arch_fence();
+		updates_await(e);
+	}
+	lock_segments(m);
+	if (newest && m->settled < m->last)
+		arch_store(&m->settled, m->last);
+	/* Release: no thread saves for an older one any more (has_sets()). */
+	arch_store_release(&m->saves_from, newest ? newest : m->numbers + 1);
+	unlock_segments(m);
 }
 
-/* The caller has the turn, and no update publishes.  Returns: as free_all(). */
+/* This aborts the updates in hardware that have looked at the word. */
+static void say_that_it_begins(struct engine *e, struct fur_snapshot *s)
+{
+	struct images *m = e->images;
+	*s = (struct fur_snapshot){.engine = e, .number = ++m->numbers};
+	arch_store(&m->before, arch_load(&e->lock.snapshot));
+	arch_store(&e->lock.snapshot, BEGINS | s->number);
+}
+
+static void choose_last(struct fur_snapshot *s)
+{
+	/* INV-SN2: an update that draws a durTS above `last` finds the word that we have stored
+	 * before (plant: snapshot-last-first; model: LASTFIRST). */
+	s->last = ring_next_drawn(s->engine->durability) - 1;
+	/* Release: `before` first (saves_for()). */
+	arch_store_release(&s->engine->images->last, s->last);
+}
+
+/* A snapshot of each heap.  The caller has all turns, and all that earlier snapshots show has
+ * ended.  All begin before one has its `last`: an update that comes after the instant in one
+ * heap has returned only when it is chosen in all, so none that follows comes before it in
+ * another (plant: snapshot-instants-apart).  The draw locks: an update over several heaps comes
+ * before it in all, or after it in all (plant: snapshot-splits-group). */
+static void begin_all(struct engine *const *engines, unsigned n, struct fur_snapshot **s)
+{
+	for (unsigned k = 0; k < n && n > 1; k++)
+		draw_lock(engines[k]);
+	/* So that no thread finds that no snapshot is left, and clears the word (make_room). */
+	for (unsigned k = 0; k < n; k++)
+		lock_segments(engines[k]->images);
+	for (unsigned k = 0; k < n; k++)
+		say_that_it_begins(engines[k], s[k]);
+	FUR_POINT(snapshot__begins);
+	for (unsigned k = 0; k < n; k++)
+		choose_last(s[k]);
+	/* Release: `last` and `before` before the number, which tells that they are known. */
+	for (unsigned k = 0; k < n; k++)
+		arch_store_release(&engines[k]->lock.snapshot, s[k]->number);
+	FUR_POINT(snapshot__begun);
+	for (unsigned k = 0; k < n; k++)
+		unlock_segments(engines[k]->images);
+	for (unsigned k = 0; k < n && n > 1; k++)
+		draw_unlock(engines[k]);
+}
+
+static void note_settled(struct images *m, const struct fur_snapshot *s)
+{
+	lock_segments(m);
+	if (m->settled < s->last)
+		arch_store(&m->settled, s->last);
+	/* Release: no update saves for the one before any more (has_sets()). */
+	if (arch_load(&m->saves_from) < s->number)
+		arch_store_release(&m->saves_from, s->number);
+	unlock_segments(m);
+}
+
+void images_await(struct engine *e, const struct fur_snapshot *s)
+{
+	/* The updates that the snapshot shows have announced themselves before the instant (plant:
+	 * snapshot-not-durable). */
+	if (updates_run_in(e) != SOFTWARE) /* they may draw after the instant */
+		nondurable_wait_announced(e->durability);
+	else if (arch_load_acquire(&e->images->settled) < s->last)
+		nondurable_wait_upto(e->durability, s->last);
+	note_settled(e->images, s);
+}
+
+/* The caller has the turn.  Returns: as free_all(). */
 static uint64_t close_snapshot(struct fur_snapshot *s)
 {
 	struct engine *e = s->engine;
 	struct images *m = e->images;
 	bool any = false;
-	FUR_ASSERT(arch_load(&e->lock.taken) != TURN_FREE && shut_now(e) != UPDATES_IN);
+	FUR_ASSERT(arch_load(&e->lock.taken) != TURN_FREE);
 	lock_segments(m);
 	s->number = 0;
 	const struct fur_snapshot *oldest = oldest_of(m);
 	for (const struct fur_snapshot *o = m->open; o < m->open + SNAPSHOTS_MOST; o++)
 		any |= o->number != 0;
+	/* Full fence: orders the word before updates_await()'s look at those that publish.  An
+	 * update says that it publishes, a full fence, and then looks at the word. */
 	if (!oldest)
-		arch_store(&e->lock.snapshot, 0);
+		arch_store_fence(&e->lock.snapshot, 0);
 	else
 		free_older_than(m, oldest->number);
-	const uint64_t images = any ? 0 : free_all(e);
+	unlock_segments(m);
+	if (any)
+		return 0;
+	/* Who has found the number may still save (model: FREEALLEARLY). */
+	updates_await(e);
+	lock_segments(m);
+	const uint64_t images = free_all(e);
 	unlock_segments(m);
 	return images;
 }
 
-/* Take the turns of all heaps, so that no update publishes in one of them, and the memory of
- * earlier snapshots is given back in each.  Each is closed to updates before the next turn is taken
- * (INV-GU3). */
-static void take_turns_still(struct engine *const *engines, unsigned n)
+/* *s: a place for the heap's snapshot, for which there is memory. */
+static int prepare_one(struct engine *e, struct fur_snapshot **s)
+{
+	const int error = make_images(e, e->snapshot_bytes);
+	if (error)
+		return error;
+	await_newest(e);
+	*s = free_place(e->images);
+	return *s ? 0
+	          : fur_fail(FUR_EBUSY, "%d snapshots of this heap are open: end one first",
+	                    SNAPSHOTS_MOST);
+}
+
+/* Take the turns of all heaps, so that no other snapshot begins, and a place for one in each.
+ * Updates that publish beside each other go on.  Wait for what must end in one heap before the next
+ * turn is taken: an update that publishes in the first may wait for that (INV-GU3). */
+static int take_turns(struct engine *const *engines, unsigned n, struct fur_snapshot **s)
 {
 	struct arch_backoff backoff = {0};
 	for (;;) {
-		bool free = true;
+		bool free = true; /* the memory of earlier snapshots is given back */
+		int error = 0;
 		for (unsigned k = 0; k < n; k++) {
-			turn_take_still(engines[k]);
+			turn_take(engines[k]);
 			free = free && !gives_back(engines[k]);
+			if (free && !error)
+				error = prepare_one(engines[k], &s[k]);
 		}
-		if (likely(free))
-			return;
+		if (likely(free) || error)
+			return error;
 		for (unsigned k = 0; k < n; k++)
-			turn_give_still(engines[k]);
+			turn_give(engines[k]);
 		arch_backoff(&backoff);
 	}
 }
 
-static int open_one(struct engine *e, struct fur_snapshot **s)
-{
-	const int error = make_images(e, e->snapshot_bytes);
-	*s = error ? NULL : open_snapshot(e);
-	return error || *s
-	               ? error
-	               : fur_fail(FUR_EBUSY, "%d snapshots of this heap are open: end one first",
-	                         SNAPSHOTS_MOST);
-}
-
 int images_open(struct engine *const *engines, unsigned n, struct fur_snapshot **s)
 {
-	unsigned opened = 0;
-	int error = 0;
-	/* INV-SN2 (plant: snapshot-not-alone; model: BEGINBESIDE) */
-	take_turns_still(engines, n);
-	for (; opened < n && !error; opened += !error)
-		error = open_one(engines[opened], &s[opened]);
+	const int error = take_turns(engines, n, s);
+	if (!error)
+		begin_all(engines, n, s);
 	for (unsigned k = 0; k < n; k++)
-		turn_give_still(engines[k]);
-	while (error && opened)
-		images_close(s[--opened]);
+		turn_give(engines[k]);
 	return error;
 }
 
 void images_close(struct fur_snapshot *s)
 {
 	struct engine *e = s->engine;
-	turn_take_still(e);
+	turn_take(e);
 	const uint64_t images = close_snapshot(s);
-	turn_give_still(e);
+	turn_give(e);
 	if (images)
 		give_back(e->images, images);
 }
@@ -390,7 +474,14 @@ static struct saved_set *set_of(const struct images *m, uint64_t line)
 	return &m->sets[line / SET_LINES];
 }
 
-/* Is the line saved for the newest snapshot, as far as its set tells? */
+/* While threads may save for two snapshots, none uses the sets (INV-SN8;
+ * model: SETSBESIDE). */
+static bool has_sets(const struct images *m, uint64_t number)
+{
+	return arch_load_acquire(&m->saves_from) == number;
+}
+
+/* Is the line saved for this snapshot, as far as its set tells? */
 static bool is_in_set(const struct images *m, uint64_t number, uint64_t line)
 {
 	const struct saved_set *set = set_of(m, line);
@@ -454,11 +545,30 @@ static void raise_version(struct fur_thread *t, uint64_t line)
 		arch_store(stamp, m->last);
 }
 
+/* The snapshot for which an update saves lines (INV-SN2); 0: there is none.  durts: 0: it has the
+ * turn, so no snapshot begins. */
+static uint64_t saves_for(const struct engine *e, uint64_t durts)
+{
+	const struct images *m = e->images;
+	struct arch_backoff backoff = durability_backoff(e->durability);
+	uint64_t newest;
+	/* Acquire: the number before `last`, and below that before `before`.  It waits for a few
+	 * instructions of the thread that begins a snapshot. */
+	while ((newest = arch_load_acquire(&e->lock.snapshot)) & BEGINS)
+		arch_backoff(&backoff);
+	if (!newest || !durts)
+		return newest;
+	/* They may be those of the next snapshot, which shows this update then, and `before` is
+	 * `newest`: `last` is stored after `before`. */
+	return durts > arch_load_acquire(&m->last) ? newest : arch_load(&m->before);
+}
+
 /* INV-SN1: save the line unless that is done.  False: there is no snapshot left. */
 static bool save_line(struct fur_thread *t, uint64_t number, uint64_t line, bool stamped)
 {
 	struct images *m = t->engine->images;
-	if (is_in_set(m, number, line))
+	const bool sets = has_sets(m, number);
+	if (sets && is_in_set(m, number, line))
 		return true;
 	const uint64_t newest = arch_load(&m->heads[line]);
 	if (link_number(newest) < number) {
@@ -467,18 +577,24 @@ static bool save_line(struct fur_thread *t, uint64_t number, uint64_t line, bool
 		if (!add_image(t, number, line, newest))
 			return false;
 	}
-	add_to_set(m, number, line);
+	if (sets)
+		add_to_set(m, number, line);
 	return true;
 }
 
-static void save_range(struct fur_thread *t, uint64_t offset, uint64_t bytes, bool stamped)
+struct save_to {
+	struct fur_thread *t;
+	uint64_t number; /* 0: for no snapshot */
+	bool stamped;
+};
+
+static void save_range(void *arg, uint64_t offset, uint64_t bytes)
 {
-	const uint64_t number = arch_load(&t->engine->lock.snapshot);
-	if (!number || bytes == 0)
-		return;
-	for (uint64_t line = offset / LINE; line <= (offset + bytes - 1) / LINE; line++)
-		if (!save_line(t, number, line, stamped))
-			break;
+	struct save_to *to = arg;
+	for (uint64_t line = offset / LINE;
+	        to->number && bytes && line <= (offset + bytes - 1) / LINE; line++)
+		if (!save_line(to->t, to->number, line, to->stamped))
+			to->number = 0;
 	/* Images before stores, and the version too: a reader that loads what we store then finds
 	 * that it must look at the chain, and the image there (plant: snapshot-saves-late;
 	 * model: SAVELATE, RAISEDLATE). */
@@ -487,24 +603,14 @@ static void save_range(struct fur_thread *t, uint64_t offset, uint64_t bytes, bo
 
 void images_save(struct fur_thread *t, const void *at, uint64_t bytes)
 {
-	save_range(t, (uint64_t)((const uint8_t *)at - t->update.base), bytes, false);
-}
-
-struct save_to {
-	struct fur_thread *t;
-	bool stamped;
-};
-
-static void save_place(void *arg, uint64_t offset, uint64_t bytes)
-{
-	const struct save_to *to = arg;
-	save_range(to->t, offset, bytes, to->stamped);
+	struct save_to to = {t, saves_for(t->engine, 0), false};
+	save_range(&to, (uint64_t)((const uint8_t *)at - t->update.base), bytes);
 }
 
 void images_save_record(struct fur_thread *t, bool stamped)
 {
-	struct save_to to = {t, stamped};
-	redo_visit(t->update.log, t->durability, save_place, &to);
+	struct save_to to = {t, saves_for(t->engine, t->window.commit.durts), stamped};
+	redo_visit(t->update.log, t->durability, save_range, &to);
 }
 
 /* Save the line in hardware.  The image, its place in the chain, and the version become visible

@@ -14,11 +14,13 @@
  *            it saves the line before.  Only one thread at a time may store to a line, and so save
  *            it: the holder of its stamp, or of the turn while no update publishes.  An update in
  *            hardware saves as part of its transaction: two that store to a line conflict.
- *   INV-SN2  A snapshot begins while its thread has the turn, and no update publishes.  So each
- *            update in software has made all its stores before, and its durTS is not above the
- *            snapshot's `last`; or it makes all of them after, with a higher durTS, and saves.  An
- *            update in hardware has committed before; or the begin aborts it, for it has looked at
- *            the snapshot's number.
+ *   INV-SN2  A snapshot shows the updates whose durTS is not above its `last`, and no others.
+ *            While its thread has the turn, it says in lock.snapshot that it begins, and then reads
+ *            next_durts; updates publish beside it.  An update in software draws, and then looks at
+ *            the word.  If it finds the one before, its durTS is not above `last`.  If it finds
+ *            this one, it waits until `last` is known, and saves for this snapshot if its durTS is
+ *            above, else for the one before.  An update in hardware has committed before; or the
+ *            begin aborts it, for it has looked at the word.
  *   INV-SN3  A snapshot's reader loads the word first, and then the line's chain.  If it finds no
  *            image, the word is the snapshot's.
  *   INV-SN4  If the version in a line's stamp is below `last`, no update has stored to the line
@@ -28,15 +30,19 @@
  *            of the line must wait for (INV-DV1).  An update in hardware does not wait for them:
  *            while it can commit, no transaction tells by versions from whom it has read
  *            (INV-UR3).
- *   INV-SN5  What a snapshot shows is durable before fur_snapshot_begin() returns.
+ *   INV-SN5  What a snapshot shows is durable, or late, before a body reads in it; so its updates
+ *            have made their stores.  It is durable before fur_snapshot_begin() returns.
  *   INV-SN6  An image is given back when each open snapshot is newer than it, or revoked: at the
  *            latest when the next snapshot begins, or there is no memory for another image.
  *   INV-SN7  Without memory for an image, the oldest snapshot is revoked; if it is the newest too,
  *            before the store that it cannot see.  Its readers look at that after each load that is
  *            not the usual case, and leave the body; after the revocation each load is none.
- *   INV-SN8  If a line's bit is set, and the number of its set is that of the newest snapshot, the
- *            line is saved.  So each snapshot's bits begin at 0.  A thread that sets a bit for
- *            one snapshot has done so before the next one begins (INV-SN2).
+ *   INV-SN8  If a line's bit is set, and the number of its set is that of a snapshot, the line is
+ *            saved for that one.  So each snapshot's bits begin at 0.  Sets are used only while all
+ *            threads save for one snapshot.
+ *   INV-SN9  A snapshot begins after the updates that the one before shows have ended.  So threads
+ *            save for at most two, the newest and the one before, and for the newest alone when
+ *            what it shows is settled.
  */
 #ifndef FUR_IMAGES_H
 #define FUR_IMAGES_H
@@ -58,12 +64,13 @@ struct images;
 void images_free(struct engine *e);
 
 /* images_open - a snapshot of each heap, s[0] to s[n - 1], all of this one instant (INV-SN2), which
- * need not be durable yet.  The engines of several heaps are in the order of their members.  The
- * thread has no transaction open.
+ * no body may read yet (INV-SN5).  The engines of several heaps are in the order of their members.
+ * The thread has no transaction open.
  * Errors: FUR_EBUSY: too many are open; FUR_ENOMEM.  None is open then. */
 FUR_MUST_USE int images_open(struct engine *const *engines, unsigned n, struct fur_snapshot **s);
-/* Every update that the snapshot shows is settled, or late. */
-void images_settled(struct engine *e, const struct fur_snapshot *s);
+/* images_await - return when every update that the snapshot shows is settled, or late (INV-SN5).
+ * Orders:  their stores before what follows (light fence). */
+void images_await(struct engine *e, const struct fur_snapshot *s);
 /* End it, and give back the images that no other needs.  By any thread that has no transaction open
  * on the heap. */
 void images_close(struct fur_snapshot *s);
@@ -79,8 +86,8 @@ static inline bool images_revoked(const struct fur_snapshot *s)
 	return arch_load(&s->revoked) != 0;
 }
 
-/* Must who stores save before?  While the caller has the turn, or publishes, the answer stays as it
- * is, unless the snapshot is revoked. */
+/* Must who stores save before?  The caller has the turn, or has drawn and publishes; then the
+ * answer stays as it is, unless snapshots are revoked. */
 static inline bool images_wanted(const struct engine *e)
 {
 	return unlikely(arch_load(&e->lock.snapshot) != 0);
@@ -105,7 +112,7 @@ static inline void images_look(struct fur_update *tx)
 FUR_MUST_USE bool images_save_tracked(struct fur_thread *t, const void *at, uint64_t bytes);
 
 /* images_save_record - as images_save(), for all that the record of the update's log will store.
- * `stamped`: the update holds the stamps. */
+ * `stamped`: the update holds the stamps.  It has the turn, or has drawn. */
 void images_save_record(struct fur_thread *t, bool stamped);
 
 /* For fur_get_stats(). */

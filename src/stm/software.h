@@ -48,7 +48,7 @@
 enum { UPDATE_DEFEATED = 1 };
 
 /* A body that was defeated so often runs serially, which lets no other update publish. */
-enum { SOFTWARE_TRIES = 16 };
+enum { SOFTWARE_TRIES = 64 };
 
 /* Enter active[] as a body, when not all are shut out.  The caller has set its bound.
  * Orders:  as active_enter_software(). */

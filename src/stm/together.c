@@ -3,6 +3,7 @@
  * together.c - how an update over several heaps begins, and becomes visible.
  */
 #include "stm/together.h"
+#include "stm/draw_lock.h"
 #include "stm/publication.h"
 
 #include "base/error.h"
@@ -165,14 +166,6 @@ static void leave_all(struct together *g)
 
 /* --------------------------------------------------------------- the draw locks */
 
-static void draw_lock(struct engine *e)
-{
-	struct arch_backoff backoff = durability_backoff(e->durability);
-	/* The compare-and-swap orders what the holder before us has announced before our steps. */
-	while (arch_load(&e->drawing) || !arch_cas(&e->drawing, 0, 1))
-		arch_backoff(&backoff);
-}
-
 /* INV-GU4.  Without the locks two of these updates could draw in opposite orders in two heaps, and
  * then each would wait for the other in one of them (model: DRAWANY, DRAWONE). */
 static void draw_all(struct together *g)
@@ -187,10 +180,9 @@ static void draw_all(struct together *g)
 	FOR_EACH_PART(p, g)
 		if (p->writes)
 			dset_draw(p->thread->durability, &p->thread->window.commit);
-	/* Release: who draws next finds us announced, and our durTSs drawn. */
 	FOR_EACH_PART(p, g)
 		if (p->writes)
-			arch_store_release(&p->thread->engine->drawing, 0);
+			draw_unlock(p->thread->engine);
 }
 
 /* ------------------------------------------------------------------ publication */

@@ -35,6 +35,18 @@ enum {
 
 /* ------------------------------------------------- updates beside each other */
 
+void updates_await(const struct engine *e)
+{
+	const uint64_t limit = arch_load(&e->durability->limit);
+	for (uint64_t i = 0; i < limit; i++) {
+		struct arch_backoff backoff = durability_backoff(e->durability);
+		arch_overlap_begin();
+		while (arch_load_acquire(&e->active[i].publishing))
+			arch_backoff(&backoff);
+	}
+	arch_overlap_end();
+}
+
 /* From UPDATES_IN to ALL_OUT: wait for the updates that publish.  The caller has the turn. */
 static void close_to_updates(struct engine *e)
 {
@@ -43,15 +55,7 @@ static void close_to_updates(struct engine *e)
 	 * out, or we wait for it.  Without the fence it could store beside a plain reader, or
 	 * beside an update in place (model: CLOSELATE). */
 	arch_store_fence(&e->lock.shut, ALL_OUT);
-	uint64_t limit = arch_load(&e->durability->limit);
-	for (uint32_t i = 0; i < limit; i++) {
-		struct arch_backoff backoff = durability_backoff(e->durability);
-		arch_overlap_begin();
-		/* Acquire: the update's stores come before what we do next. */
-		while (arch_load_acquire(&e->active[i].publishing))
-			arch_backoff(&backoff);
-	}
-	arch_overlap_end();
+	updates_await(e);
 }
 
 void turn_take_alone(struct engine *e)
@@ -61,21 +65,6 @@ void turn_take_alone(struct engine *e)
 		return;
 	close_to_updates(e);
 	readers_let_in(e);
-}
-
-void turn_take_still(struct engine *e)
-{
-	turn_take(e);
-	if (shut_now(e) == UPDATES_IN)
-		close_to_updates(e);
-}
-
-void turn_give_still(struct engine *e)
-{
-	/* No plain reader has been let in since. */
-	if (shut_now(e) == ALL_OUT)
-		updates_let_in(e);
-	turn_give(e);
 }
 
 /* ----------------------------------------------------- until `shut` is reset */

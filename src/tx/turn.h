@@ -87,10 +87,10 @@ FUR_MUST_USE bool turn_take_unless(struct engine *e, enum shut in);
  * or gives the turn. */
 void turn_take_alone(struct engine *e);
 
-/* The same for a moment: if updates are in, all are out until turn_give_still(), which lets updates
- * in again. */
-void turn_take_still(struct engine *e);
-void turn_give_still(struct engine *e);
+/* updates_await - wait for each update that publishes beside others now, until it has published.
+ * The caller has the turn.
+ * Orders:  their stores before what follows (acquire). */
+void updates_await(const struct engine *e);
 
 /* What readers_shut_out() has found. */
 struct shut_out {

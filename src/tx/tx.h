@@ -66,8 +66,16 @@ struct engine {
 	/* Changes when two transactions meet at the lock (policy: in_place.c).  Owner: tx/tx.h. */
 	uint64_t meetings ARCH_PADDED;
 	/* The draw lock: 1 while an update over several heaps draws its durTSs.
-	 * Owner: stm/together.c. */
+	 * Owner: stm/draw_lock.h. */
 	uint64_t drawing ARCH_PADDED;
+	/* The newest snapshot that optimistic readers share (INV-OR4).
+	 * Owner: update/optimistic.c. */
+	struct shared_snapshot {
+		uint64_t lock; /* 1: a thread joins, leaves, or replaces it */
+		struct fur_snapshot *snapshot;
+		uint64_t number; /* shared_opened, when it was opened */
+	} shared ARCH_PADDED;
+	uint64_t shared_opened ARCH_PADDED; /* these, so far, and those that open now */
 	struct crowd crowd;
 	enum fur_htm kind;
 	enum fur_isolation isolation; /* as it runs, which need not be as requested */
@@ -123,12 +131,13 @@ struct fur_reader {
 	/* The one in which the body runs, or NULL (update/snapshot.c) */
 	struct fur_snapshot *snapshot;
 	bool open;
-	bool plain;     /* it is in active[] as a plain reader: all its loads are good */
-	bool loaded;    /* since its body began */
-	bool owns;      /* the snapshot is its own */
-	bool shuns;     /* its next run is plain */
-	bool left;      /* libfur has left the body, which has not run again since */
-	uint32_t again; /* how often its body has run again */
+	bool plain;      /* it is in active[] as a plain reader: all its loads are good */
+	bool loaded;     /* since its body began */
+	bool shares;     /* the snapshot is one that readers share */
+	bool shuns;      /* its next run is plain */
+	bool left;       /* libfur has left the body, which has not run again since */
+	uint32_t again;  /* how often its body has run again */
+	uint64_t opened; /* engine.shared_opened before the first run */
 	/* Begins that have found updates in, and next_durts at the last look (optimistic.c) */
 	uint32_t begins;
 	uint64_t next_seen;

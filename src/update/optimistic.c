@@ -23,8 +23,10 @@
  *           when each durTS up to the greatest of them is settled, all that the run has read is
  *           durable.  A run counts what was stored past the stamps before it began
  *           (publication_lock.unstamped) as read.
- *   INV-OR3  No optimistic reader starves: after READER_RUNS runs its body reads from
- *            before-images, and if these run out of memory, it runs as a plain reader's.
+ *   INV-OR3  No optimistic reader starves: after READER_RUNS runs its body reads in a snapshot, and
+ *            if the memory for before-images runs out, it runs as a plain reader's.
+ *   INV-OR4  Readers share these snapshots.  A reader that has run in vain takes one only if it was
+ *            opened after the transaction began: so it shows all updates that had returned.
  */
 #include "base/checker.h"
 #include "base/error.h"
@@ -43,15 +45,35 @@ static struct fur_thread *thread_of(struct fur_reader *r)
 
 /* ------------------------------------------------------------------- loads */
 
+static void shared_lock(struct shared_snapshot *shared)
+{
+	struct arch_backoff backoff = {0};
+	while (arch_load(&shared->lock) || !arch_cas(&shared->lock, 0, 1))
+		arch_backoff(&backoff);
+}
+
+static void shared_unlock(struct shared_snapshot *shared)
+{
+	arch_store_release(&shared->lock, 0);
+}
+
 static void leave_snapshot(struct fur_reader *r)
 {
 	struct fur_snapshot *s = r->snapshot;
 	r->snapshot = NULL;
 	if (!s)
 		return;
+	struct shared_snapshot *shared = &s->engine->shared;
+	if (r->shares)
+		shared_lock(shared);
 	/* Orders the body's loads before the end that another thread may make. */
-	arch_fetch_add(&s->users, (uint64_t)-1);
-	if (r->owns)
+	const bool last = arch_fetch_add(&s->users, (uint64_t)-1) == 1;
+	if (!r->shares)
+		return;
+	if (last && shared->snapshot == s)
+		shared->snapshot = NULL;
+	shared_unlock(shared);
+	if (last)
 		images_close(s);
 }
 
@@ -204,13 +226,14 @@ FUR_API bool fur_try_begin_ro(fur_thread *t, fur_ro **ro)
 }
 
 /* All loads are of `s`. */
-static void begin_in_snapshot(struct fur_thread *t, struct fur_snapshot *s, bool own)
+static void begin_in_snapshot(struct fur_thread *t, struct fur_snapshot *s, bool shares)
 {
 	struct fur_reader *r = &t->reader;
 	r->snapshot = s;
-	r->owns = own;
+	r->shares = shares;
 	r->loaded = true;
-	arch_fetch_add(&s->users, 1);
+	if (!shares)
+		arch_fetch_add(&s->users, 1);
 	/* INV-SN4.  Full fence: see revoke() (images.c). */
 	arch_store_fence(&r->view.bound, s->last);
 	if (unlikely(images_revoked(s)))
@@ -241,36 +264,74 @@ static bool begin_optimistic(struct fur_thread *t)
 	return true;
 }
 
-/* A snapshot of the run's own, whose updates all have durTSs (INV-UR3).  NULL: there is none. */
-static struct fur_snapshot *open_own(struct fur_thread *t)
+/* INV-OR4: a snapshot that another reader has opened since the transaction began.  NULL: there is
+ * none. */
+static struct fur_snapshot *join_shared(const struct fur_thread *t)
 {
+	struct shared_snapshot *shared = &t->engine->shared;
+	struct fur_snapshot *s = NULL;
+	shared_lock(shared);
+	if (shared->snapshot && shared->number > t->reader.opened &&
+	        !images_revoked(shared->snapshot)) {
+		s = shared->snapshot;
+		arch_fetch_add(&s->users, 1);
+	}
+	shared_unlock(shared);
+	return s;
+}
+
+/* A new one, for this reader and others.  All its updates have durTSs (INV-UR3).  NULL: there is
+ * none. */
+static struct fur_snapshot *open_shared(struct fur_thread *t)
+{
+	struct shared_snapshot *shared = &t->engine->shared;
+	/* Before the instant: who has found a lower number began before it. */
+	const uint64_t number = arch_fetch_add(&t->engine->shared_opened, 1) + 1;
 	struct fur_snapshot *s;
 	if (images_open(&t->engine, 1, &s))
 		return NULL;
-	if (likely(updates_run_in(t->engine) == SOFTWARE))
-		return s;
-	images_close(s);
-	return NULL;
+	if (unlikely(updates_run_in(t->engine) != SOFTWARE)) {
+		images_close(s);
+		return NULL;
+	}
+	s->users = 1;
+	shared_lock(shared);
+	if (!shared->snapshot || shared->number < number) {
+		shared->snapshot = s;
+		shared->number = number;
+	}
+	shared_unlock(shared);
+	return s;
 }
 
-/* `s`: the snapshot in which the body runs, or NULL: none, or its own. */
+/* A snapshot for a transaction that has run in vain, or NULL. */
+static struct fur_snapshot *take_shared(struct fur_thread *t)
+{
+	struct fur_snapshot *s = join_shared(t);
+	if (!s && t->reader.again >= READER_RUNS)
+		s = open_shared(t);
+	if (s)
+		images_await(t->engine, s);
+	return s;
+}
+
+/* `s`: the snapshot in which the body runs, or NULL: none, or one that readers share. */
 static void begin_run(struct fur_thread *t, struct fur_snapshot *s)
 {
 	struct fur_reader *r = &t->reader;
-	const bool own = !s;
+	const bool shares = !s;
 	r->plain = r->loaded = r->left = false;
 	r->view.stamps = t->engine->stamps;
 	if (t->engine->phase_times)
 		t->began = arch_ticks();
 	dset_begin_versions(t->durability, &t->window.commit);
 	/* INV-OR3 */
-	const bool plain = r->shuns || reader_is_better_plain(t),
-	           wants_own = own && !plain && r->again >= READER_RUNS;
-	if (wants_own)
-		s = open_own(t);
+	const bool plain = r->shuns || reader_is_better_plain(t), runs_on = r->again < READER_RUNS;
+	if (shares && !plain && r->again)
+		s = take_shared(t);
 	if (s)
-		begin_in_snapshot(t, s, own);
-	else if (plain || wants_own || !begin_optimistic(t))
+		begin_in_snapshot(t, s, shares);
+	else if (plain || !runs_on || !begin_optimistic(t))
 		begin_plain(t);
 	r->open = true;
 	this_thread()->open = t;
@@ -292,8 +353,6 @@ static int end_run(struct fur_thread *t, fur_ticket *ticket)
 	                            "ends: call fur_end_ro first");
 	if (r->plain && !ticket)
 		reader_collect(t, &t->window.commit.dset);
-	if (r->snapshot) /* INV-OR2, for its last update */
-		software_note_version(t, r->snapshot->last);
 	const uint64_t ended = reader_leave(t);
 	r->open = false;
 	arch_store(&r->view.bound, 0);
@@ -349,6 +408,7 @@ static void prepare(struct fur_thread *t, void (*leave)(void))
 {
 	t->reader.leave = leave;
 	t->reader.again = 0;
+	t->reader.opened = arch_load(&t->engine->shared_opened);
 	t->reader.shuns = false;
 }
 

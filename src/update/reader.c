@@ -64,7 +64,7 @@ FUR_API int fur_join_ro(fur_thread *t, fur_ro **ro)
 		return fur_begin_ro(t, ro);
 	if (!t || !ro || tx_check_join(t, "fur_join_ro"))
 		return refuse_outermost(t, ro, "fur_join_ro");
-	if (t->reader.open && t->reader.snapshot && !t->reader.owns)
+	if (t->reader.open && t->reader.snapshot && !t->reader.shares)
 		return fur_fail(FUR_ENESTED,
 		        "fur_join_ro was called inside fur_snapshot_run, whose body reads through "
 		        "its fur_reader: pass that on");

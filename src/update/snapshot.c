@@ -6,10 +6,10 @@
  * Way 14, a snapshot:
  *
  *     fur_snapshot_begin()        refuses misuse
- *       images_open()             takes the turn for a moment: from then on updates save the
- *                                 lines to which they store; fur_group_snapshot() takes those
- *                                 of several heaps
- *       nondurable_wait_upto()    waits until what the snapshot shows is durable (INV-SN5)
+ *       images_open()             takes the turn for a moment, beside updates that publish: those
+ *                                 that draw from then on save the lines to which they store;
+ *                                 fur_group_snapshot() takes those of several heaps
+ *       images_await()            waits until what the snapshot shows is durable (INV-SN5)
  *     fur_snapshot_run()          runs a body; fur_load() asks images_load() for lines to which
  *                                 updates may have stored since
  *       reader_run_in()           sets the bound, calls the body, and ends
@@ -26,13 +26,7 @@
 static int await_durable(struct engine *e, const struct fur_snapshot *s)
 {
 	struct durability *d = e->durability;
-	/* The updates that the snapshot shows have announced themselves before the instant (plant:
-	 * snapshot-not-durable). */
-	if (updates_run_in(e) != SOFTWARE) /* they may draw after the instant */
-		nondurable_wait_announced(d);
-	else
-		nondurable_wait_upto(d, s->last);
-	images_settled(e, s);
+	images_await(e, s);
 	/* All that are late, not those up to `last`: one in hardware may have drawn a later durTS
 	 * (plant: snapshot-hardware-late).  The wait's light fence orders the load of the newest
 	 * after it (INV-AS2). */

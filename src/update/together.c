@@ -74,7 +74,7 @@ static int defeat_rest(struct together *g)
 	return UPDATE_DEFEATED;
 }
 
-/* INV-GU12 (plant: group-empty-uncompared).  A serial update has all turns: no other publishes. */
+/* INV-GU12.  A serial update has all turns: no other publishes. */
 static bool is_one_state(struct together *g)
 {
 	bool hardware = false;

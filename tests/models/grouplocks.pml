@@ -21,6 +21,11 @@
  *                  dependencies is full.  It waits until the group updates that have drawn are
  *                  durable, which they become after they have left all heaps
  *
+ *   -DEMPTY        with -DHARD, in place of all these: two bodies load both words, and store nothing;
+ *                  an update of heap 0 alone, in software; one of heap 1, in hardware, which looks
+ *                  who is active, waits for these, and then commits, unless another has loaded what
+ *                  it stores
+ *
  * Workloads:
  *   by default     each group update adds 1 to both words
  *   -DCROSS        group update 0 stores 1 in heap 1 if it finds 0 in heap 0; group update 1 does
@@ -40,6 +45,7 @@
  *   TURNSFIRST   who closes several heaps to updates takes all turns first (INV-GU3)
  *   READERWAITS  a reader claims heap 1 while it is active in heap 0 (INV-GU3)
  *   LEAVEWAITS   who leaves a heap lets updates in, and waits for those that publish (INV-GU3)
+ *   EMPTYUNLOOKED  a body that has stored nothing does not compare what it has loaded (INV-GU12)
  *   BODYLEAVES   a group update leaves active[] before it has shut out hardware updates (INV-SW4)
  *   SERIALONE    a serial update holds the turn of heap 0 only from its begin (INV-SW6)
  *
@@ -76,6 +82,10 @@ bool body[NG];          /* active[] of bodies, in both heaps */
 #define SAME(a, b) ((a) % HARDWARE == (b) % HARDWARE)
 #else
 #define SAME(a, b) ((a) == (b))
+#endif
+#ifdef EMPTY
+bool touched;           /* a body has loaded word 1 since the hardware update has stored to it */
+byte saw[NG];           /* bits: 1 it has ended, 2 heap 0's update, 4 heap 1's */
 #endif
 
 #define OF(u, h) ((u) * H + (h))
@@ -246,6 +256,9 @@ inline take_snapshot(h) {
 	}
 }
 inline load(h) {
+#ifdef EMPTY
+	touched = touched || h == 1;
+#endif
 	do
 	:: atomic { stamp[h] < snap[h] ->
 			got[h] = word[h]; logged = logged | BIT(h); break }
@@ -390,6 +403,63 @@ proctype hardware()
 }
 #endif
 
+#ifdef EMPTY
+proctype only_loads(byte me)
+{
+	byte snap[H], got[H], old[H], e, mine, logged;
+	bool lost;
+begin:
+	body[me] = true;
+	if
+	:: shut[0] == SHUT || shut[1] == SHUT ->
+		body[me] = false; shut[0] != SHUT && shut[1] != SHUT; goto begin
+	:: else
+	fi;
+	take_snapshot(0); take_snapshot(1);
+	if
+	:: load(0); if :: !lost -> load(1) :: else fi
+	:: load(1); if :: !lost -> load(0) :: else fi
+	fi;
+#ifndef EMPTYUNLOOKED
+	if :: !lost -> extend(0) :: else fi;
+#endif
+	if
+	:: lost
+	:: else -> saw[me] = 1 + (got[0] != 0 -> 2 : 0) + (got[1] >= HARDWARE -> 4 : 0)
+	fi;
+	body[me] = false
+}
+proctype first_heap()
+{
+	byte me = THELOCAL, writes = 1, d[H], old[H], snap[H], got[H], e, mine, logged, beside;
+	bool lost;
+	enter(0);
+	shut_out(0);
+	hold(0);
+	draw(0);
+	store(0);
+	free(0);
+	leave(0)
+}
+proctype waiting_hardware()
+{
+	bool waits[NG];
+again:
+	atomic {
+		shut[1] == READERS_IN ->
+		touched = false; waits[0] = body[0]; waits[1] = body[1]
+	};
+	!waits[0] || !body[0];
+	!waits[1] || !body[1];
+	atomic {
+		if
+		:: touched -> goto again
+		:: else -> word[1] = word[1] + HARDWARE
+		fi
+	}
+}
+#endif
+
 #ifdef LOCAL
 proctype local_update()
 {
@@ -472,11 +542,17 @@ init {
 		if :: shut[0] = READERS_IN :: shut[0] = UPDATES_IN fi;
 		if :: shut[1] = READERS_IN :: shut[1] = UPDATES_IN fi;
 #else
+#ifndef EMPTY
 		run hardware();
 #endif
+#endif
+#ifdef EMPTY
+		run only_loads(0); run only_loads(1); run first_heap(); run waiting_hardware();
+#else
 		run group(0);
 #ifndef ONE
 		run group(1);
+#endif
 #endif
 #ifdef LOCAL
 		run local_update();
@@ -489,7 +565,10 @@ init {
 #endif
 	};
 	_nr_pr == 1;
-#ifdef CROSS
+#ifdef EMPTY
+	/* INV-GU12 */
+	assert(!(saw[0] == 1 + 2 && saw[1] == 1 + 4) && !(saw[1] == 1 + 2 && saw[0] == 1 + 4))
+#elif defined(CROSS)
 	assert(!(word[0] && word[1])) /* INV-GU1 */
 #else
 	assert(SAME(word[0], word[1]));

@@ -204,6 +204,8 @@ SNAPSHOT_SETTINGS: dict[str, list[str]] = {
 LONG_SNAPSHOT_SETTINGS: dict[str, list[str]] = {
     "snapshotthree": [],
     "snapshotthreeshared": ["SHARED"],
+    "snapshottwobeside": ["NP=0", "NS=2", "FIXED"],
+    "snapshottight": ["NP=0", "NS=2", "FIXED", "NI=2"],
     "snapshotsetsbeside": ["NS=2", "NR=1", "FIXED", "SETS"],
     "snapshottwoany": ["NB=1", "NS=2"],
     "snapshottwoinplace": ["NB=0", "NP=2", "NS=2"],
@@ -287,6 +289,7 @@ GROUP_LOCKS_SETTINGS: dict[str, list[str]] = {
     "grouplockshard": ["HARD", "PLAINLY"],
     "grouplockshardserial": ["HARD", "SERIAL", "PLAINLY"],
     "grouplocksoptimistic": ["ONE", "LOCAL", "OPTIMISTIC"],
+    "grouplocksempty": ["HARD", "EMPTY"],
 }
 LONG_GROUP_LOCKS_SETTINGS: dict[str, list[str]] = {
     "grouplockslocal": ["LOCAL", "PLAINLY"],
@@ -636,7 +639,9 @@ SNAPSHOT_MUTATIONS = [
     Mutation("SAVELATE", "INV-SN1", [], [], ["snapshot", "snapshotbeside"]),
     Mutation("TORN", "INV-SN1", [], [], ["snapshot", "snapshotbeside"]),
     Mutation("SAVEDONCE", "INV-SN1", [], [], ["snapshottwo"]),
-    Mutation("BEGINBESIDE", "INV-SN2", [], [], ["snapshot"]),
+    Mutation("LASTFIRST", "INV-SN2", ["snapshot-last-first"], [], ["snapshotbeside"]),
+    Mutation("LOOKFIRST", "INV-SN2", [], [], ["snapshotbeside"]),
+    Mutation("SAVESNEWEST", "INV-SN2", ["snapshot-saves-newest"], [], ["snapshotbeside"]),
     Mutation("NUMBERLATE", "INV-SN2", [], [], ["snapshot"]),
     Mutation("HEADFIRST", "INV-SN3", [], [], ["snapshot"]),
     Mutation("NEWESTIMAGE", "INV-SN3", [], [], ["snapshottwo"]),
@@ -648,7 +653,7 @@ SNAPSHOT_MUTATIONS = [
     Mutation("TRACKEDUNRAISED", "INV-SN4", ["snapshot-tracked-unraised"], [], ["snapshothardware"]),
     Mutation("FREEEARLY", "INV-SN6", [], [], ["snapshottwo"]),
     Mutation("FREENONE", "INV-SN6", [], [], ["snapshotrevokedtwo"]),
-    Mutation("OPENKEEPS", "INV-SN6", [], [], ["snapshotrevokedtwo"]),
+    Mutation("FREEINUSE", "INV-SN6", [], [], ["snapshottight"]),
     Mutation("REVOKEDUNSEEN", "INV-SN7", [], [], ["snapshotrevoked"]),
     Mutation("REVOKEDFIRST", "INV-SN7", [], [], ["snapshotrevoked"]),
     Mutation("BOUNDKEPT", "INV-SN7", [], [], ["snapshotrevoked"]),
@@ -656,6 +661,10 @@ SNAPSHOT_MUTATIONS = [
     Mutation("SETSTALE", "INV-SN8", ["snapshot-set-stale"], [], ["snapshotsets"]),
     Mutation("NUMBERFIRST", "INV-SN8", ["snapshot-set-number-first"], [], ["snapshotsetsbeside"]),
     Mutation("BEGINBLIND", "INV-SN7", [], [], ["snapshotrevoked"]),
+    Mutation("SETSBESIDE", "INV-SN8", [], [], ["snapshotsetsbeside"]),
+    Mutation("READSEARLY", "INV-SN5", ["snapshot-not-durable"], [], ["snapshotbeside"]),
+    Mutation("NEXTEARLY", "INV-SN9", ["snapshot-next-early"], [], ["snapshottwo"]),
+    Mutation("FREEALLEARLY", "INV-SN9", [], [], ["snapshottwobeside"]),
 ]
 # Of group.pml.
 GROUP_MUTATIONS = [
@@ -803,6 +812,7 @@ GROUP_LOCKS_MUTATIONS = [
     Mutation("TURNSFIRST", "INV-GU3", [], [], ["grouplocks", "grouplocksserial"]),
     Mutation("READERWAITS", "INV-GU3", ["group-reader-waits"], [], ["grouplocks", "grouplocksone"]),
     Mutation("LEAVEWAITS", "INV-GU3", ["group-leave-waits"], [], ["grouplocksroom"]),
+    Mutation("EMPTYUNLOOKED", "INV-GU12", [], [], ["grouplocksempty"]),
     Mutation("BODYLEAVES", "INV-SW4", [], [], ["grouplockshard"]),
     Mutation("SERIALONE", "INV-SW6", [], [], ["grouplocksserial"]),
 ]

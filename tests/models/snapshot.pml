@@ -8,7 +8,7 @@
  * Each step is one access to a shared word.  Memory is sequentially consistent.  Where a fence
  * orders one step before another, the mutation swaps the two.  A hardware transaction is one step.
  * parallel.pml tells how threads shut each other out; here a thread that is alone has the turn, and
- * waits for the updates that publish.
+ * waits for the updates that publish.  A snapshot begins and ends with the turn, beside them.
  *
  * Each load is checked by itself, and begins as every other does.  So a reader that may go on or
  * leave after each load has been checked for every sequence of them.
@@ -29,9 +29,9 @@
  *   -DSETS         the lines have a set of those that are saved
  *   -DSETTLES      updates are settled at any time after they have published, and not at once
  *
- * Checked: each word that a reader takes is the one that the heap had when its snapshot began
- * (INV-SN1 to INV-SN4, INV-SN6 to INV-SN8); a snapshot is revoked only while each image is one that
- * an open snapshot may need (INV-SN6); a stamp's version names all updates that have stored under
+ * Checked: each word that a reader takes is the one that the updates up to its snapshot's `last` leave
+ * (INV-SN1 to INV-SN4, INV-SN6 to INV-SN9); a snapshot is revoked only while each image is one that
+ * an open snapshot may need, or an update may be saving (INV-SN6); a stamp's version names all updates that have stored under
  * the stamp and are not settled, itself or by what its update names (INV-SN4, INV-DV1).  No thread
  * waits forever.
  *
@@ -41,8 +41,10 @@
  *   TORN         readers can find an image before it is whole (INV-SN1)
  *   SAVEDONCE    an update saves no line that has an image for an older snapshot (INV-SN1)
  *   TRACKEDUNRAISED  an update in hardware leaves the version as it is (INV-SN4)
- *   BEGINBESIDE  a snapshot begins while updates publish (INV-SN2)
- *   NUMBERLATE   a snapshot tells updates its number after it has given the turn (INV-SN2)
+ *   LASTFIRST    a snapshot chooses `last` before it says that it begins (INV-SN2)
+ *   LOOKFIRST    an update looks at the number before it draws (INV-SN2)
+ *   SAVESNEWEST  an update saves for the newest snapshot if that shows the update, too (INV-SN2)
+ *   NUMBERLATE   a snapshot says that it begins after it has given the turn (INV-SN2)
  *   HEADFIRST    a reader loads the chain before the word (INV-SN3)
  *   NEWESTIMAGE  a reader takes a line's newest image (INV-SN3)
  *   HEADLOST     a line's new image has no link to the older ones (INV-SN3)
@@ -51,15 +53,19 @@
  *   RAISEDEARLY  it does not wait until the updates up to the version are settled (INV-SN4)
  *   BOUNDPAST    a reader takes a word of the version `last` without a look at the chain (INV-SN4)
  *   FREEEARLY    the end of a snapshot gives back the images of the oldest open one (INV-SN6)
- *   FREENONE     the end of a snapshot gives no image back (INV-SN6)
- *   OPENKEEPS    images of revoked snapshots stay when another begins (INV-SN6)
+ *   FREENONE     no image is given back while a snapshot is open (INV-SN6)
+ *   FREEINUSE    images are given back while an update may save for their snapshot (INV-SN6)
  *   REVOKEDUNSEEN  a reader does not look whether its snapshot is revoked (INV-SN7)
  *   REVOKEDFIRST  a reader looks at that before it loads (INV-SN7)
  *   BOUNDKEPT    a revocation leaves the bounds of readers as they are (INV-SN7)
  *   BOUNDFIRST   a revocation sets the bounds before it can be seen (INV-SN7)
  *   BEGINBLIND   a reader looks whether its snapshot is revoked, and then sets its bound (INV-SN7)
  *   SETSTALE     an update takes the bits of an older snapshot for its own (INV-SN8)
- *   NUMBERFIRST  an update makes a set that of the newest snapshot, and then clears it (INV-SN8)
+ *   NUMBERFIRST  an update makes a set that of its snapshot, and then clears it (INV-SN8)
+ *   SETSBESIDE   updates that save for different snapshots use the sets (INV-SN8)
+ *   READSEARLY   a body reads before the updates that its snapshot shows have ended (INV-SN5)
+ *   NEXTEARLY    a snapshot begins before the updates that the one before shows have ended (INV-SN9)
+ *   FREEALLEARLY  the end of the last snapshot does not wait for those that may save (INV-SN9)
  */
 #ifndef NB
 #define NB 2
@@ -99,10 +105,14 @@
 byte word[W];
 byte stamp[W] = 1;
 byte next = FIRST_DURTS; /* next_durts */
-bool alone;              /* a thread has the turn, and no update publishes */
-byte publishing;         /* updates */
+bool turn;               /* a thread has it */
+bool alone;              /* its holder stores, and no update publishes */
+byte publishing;         /* bits: updates */
+#define BEGINS 64
 byte newest;             /* lock.snapshot: the newest snapshot's number; 0: nobody need save */
 byte newest_last;        /* images.last */
+byte newest_before;      /* images.before */
+byte saves_from;         /* images.saves_from */
 byte numbers;            /* images.numbers */
 byte number[NS];         /* of the snapshot; 0: it is not open */
 byte last[NS];
@@ -124,10 +134,19 @@ byte set_bits;           /* of the lines */
 
 /* ------------------------------------------------------------ ghost variables */
 byte shows[NS * W];      /* what the snapshot shows */
+byte drawn[NU];          /* the durTS, until the update has ended */
+byte stores[NU];         /* bits: lines */
 #ifdef SETTLES
 byte settled = BIT(FIRST_DURTS) - 1; /* bits: durTSs */
 byte stored[W];          /* bits: the updates that have stored under the stamp */
 byte named[8];           /* bits: the updates that the update names, and those that they name */
+#endif
+
+/* With sets, only they are looked at step by step. */
+#ifdef SETS
+#define WHOLE atomic
+#else
+#define WHOLE
 #endif
 
 /* A transaction may load the version now, and name it. */
@@ -151,11 +170,16 @@ inline find_oldest() {
 	:: else -> x = 0; break
 	od
 }
+#ifdef FREEINUSE
+#define NOT_IN_USE(n) true
+#else
+#define NOT_IN_USE(n) ((n) < saves_from)
+#endif
 inline free_older_than(n) {
 	do
 	:: x < NI ->
 		if
-		:: used_by[x] != 0 && used_by[x] < n -> used_by[x] = 0; saved[x] = GONE; older[x] = 0
+		:: used_by[x] != 0 && used_by[x] < n && NOT_IN_USE(used_by[x]) -> used_by[x] = 0; saved[x] = GONE; older[x] = 0
 		:: else
 		fi;
 		x++
@@ -175,12 +199,24 @@ inline take_image() {
 			:: else -> break
 			od;
 			find_oldest();
+#ifndef FREENONE
+			if
+			:: i == NI && o < NS ->
+				free_older_than(number[o]);
+				i = 0;
+				do
+				:: i < NI && used_by[i] != 0 -> i++
+				:: else -> break
+				od
+			:: else
+			fi;
+#endif
 			if
 			:: i < NI || o == NS -> break
 			:: else
 			fi;
 			do
-			:: x < NI -> assert(used_by[x] >= number[o]); x++
+			:: x < NI -> assert(used_by[x] >= number[o] || used_by[x] >= saves_from); x++
 			:: else -> x = 0; break
 			od
 		};
@@ -227,7 +263,7 @@ inline look_at_set(k) {
 #else
 	x = n;
 #endif
-	atomic { is_in_set = (n != 0 && x == n); x = 0 };
+	atomic { is_in_set = (sets && x == n); x = 0 };
 	if
 	:: is_in_set -> is_in_set = IN(set_bits, k)
 	:: else
@@ -249,9 +285,34 @@ inline add_to_set(k) {
 	atomic { set_bits = x | BIT(k); x = 0 }
 }
 #endif
+/* n: the snapshot for which the update saves; it has the turn. */
+inline saves_for_newest() {
+	n = newest
+}
+/* The same; it has drawn d. */
+inline saves_for(d) {
+	WHOLE {
+		atomic { newest < BEGINS -> n = newest };
+		/* They may be the next snapshot's. */
+		if
+		:: n != 0 -> l = newest_last; b = newest_before
+		:: else
+		fi
+	};
+	atomic {
+#ifndef SAVESNEWEST
+		n = (n != 0 && d <= l -> b : n);
+#endif
+		l = 0; b = 0
+	}
+}
 inline save(k, stamped) {
 #ifdef SETS
-	n = newest;
+#ifdef SETSBESIDE
+	sets = (n != 0);
+#else
+	sets = (n != 0 && saves_from == n);
+#endif
 	look_at_set(k);
 	if
 	:: is_in_set
@@ -264,9 +325,6 @@ inline save(k, stamped) {
 }
 inline save_line(k, stamped) {
 	atomic {
-#ifndef SETS
-		n = newest;
-#endif
 #ifdef SAVEDONCE
 		wanted = (n != 0 && head[k] == 0)
 #else
@@ -304,9 +362,10 @@ inline save_line(k, stamped) {
 	fi;
 #ifdef SETS
 	if
-	:: n != 0 && (!wanted || i < NI) -> add_to_set(k)
+	:: sets && (!wanted || i < NI) -> add_to_set(k)
 	:: else
-	fi
+	fi;
+	sets = false
 #endif
 }
 /* Only the mutations have something left to do. */
@@ -323,7 +382,13 @@ inline saved_and_stored(k, stamped) {
 	:: else
 	fi;
 #endif
-	atomic { n = 0; i = 0; wanted = false }
+	atomic {
+		if
+		:: wanted && i == NI -> n = 0
+		:: else
+		fi;
+		i = 0; wanted = false
+	}
 }
 inline raise_version(k) {
 #if defined(SETTLES) && !defined(RAISEDEARLY)
@@ -363,9 +428,9 @@ inline choose(set) {
 
 proctype beside(byte me)
 {
-	byte lines, d, k, n, i, o, x, old[W];
-	bool wanted, is_in_set;
-	atomic { !alone -> publishing++; choose(lines) };
+	byte lines, d, k, n, l, b, i, o, x, old[W];
+	bool wanted, is_in_set, sets;
+	atomic { !alone -> publishing = publishing | BIT(me); choose(lines); stores[me] = lines };
 	do
 	:: k < W ->
 		atomic {
@@ -379,8 +444,13 @@ proctype beside(byte me)
 		}
 	:: else -> k = 0; break
 	od;
+#ifdef LOOKFIRST
+	d = 15;
+	saves_for(d);
+#endif
 	atomic {
 		draw();
+		drawn[me] = d;
 #ifdef SETTLES
 		do
 		:: k < W ->
@@ -394,6 +464,9 @@ proctype beside(byte me)
 #endif
 		CLEAR(old)
 	};
+#ifndef LOOKFIRST
+	saves_for(d);
+#endif
 #ifndef SAVELATE
 	do
 	:: k < W ->
@@ -437,8 +510,8 @@ proctype beside(byte me)
 		}
 	:: else -> break
 	od;
-	atomic { publishing--; k = 0; lines = 0 };
-	settle()
+	atomic { publishing = publishing & ~BIT(me); k = 0; lines = 0; n = 0; stores[me] = 0 };
+	atomic { settle(); drawn[me] = 0 }
 }
 
 /* It waits for all that publish (INV-SW4), and leaves no version of its own. */
@@ -446,7 +519,7 @@ proctype hardware(byte me)
 {
 	byte lines, k, i;
 	atomic {
-		!alone && publishing == 0 -> choose(lines);
+		!alone && publishing == 0 && newest < BEGINS -> choose(lines);
 		do
 		:: k < W ->
 			if
@@ -475,11 +548,12 @@ proctype hardware(byte me)
 proctype in_place(byte me)
 {
 	byte lines, d, k, n, i, o, x, old[W];
-	bool wanted, is_in_set;
+	bool wanted, is_in_set, sets;
 	atomic {
-		!alone && publishing == 0 -> alone = true;
+		!turn && publishing == 0 -> turn = true; alone = true;
 		choose(lines)
 	};
+	saves_for_newest();
 	do
 	:: k < W ->
 		if
@@ -505,11 +579,11 @@ proctype in_place(byte me)
 			}
 		:: else -> break
 		od;
-		atomic { alone = false; k = 0; lines = 0; CLEAR(old) }
+		atomic { turn = false; alone = false; k = 0; lines = 0; n = 0; CLEAR(old) }
 	:: true ->
-		draw();
-		atomic { alone = false; lines = 0; CLEAR(old) };
-		settle()
+		atomic { draw(); drawn[me] = d };
+		atomic { turn = false; alone = false; lines = 0; n = 0; CLEAR(old) };
+		atomic { settle(); drawn[me] = 0 }
 	fi
 }
 
@@ -517,29 +591,74 @@ proctype in_place(byte me)
 #define MINE number[me]
 #define SHOWS(k) shows[me * W + (k)]
 
+/* The updates up to this durTS have ended. */
+inline await_drawn(upto) {
+	do
+	:: x < NU -> (drawn[x] == 0 || drawn[x] > upto); x++
+	:: else -> x = 0; break
+	od
+}
+/* Those that publish now. */
+inline await_publishing() {
+	do
+	:: x < NU -> !IN(publishing, x); x++
+	:: else -> x = 0; break
+	od
+}
+/* INV-SN9 */
+inline await_newest() {
+	n = newest;
+#ifndef NEXTEARLY
+	if
+	:: n != 0 -> await_drawn(newest_last)
+	:: else -> await_publishing()
+	fi;
+#endif
+	atomic {
+		!lock ->
+		saves_from = (n != 0 -> n : numbers + 1);
+		n = 0
+	}
+}
+/* What line k has after the updates that have drawn. */
+#define AFTER_DRAWN(k) (stamp[STAMP(k)] >= HELD && drawn[stamp[STAMP(k)] - HELD] != 0 && \
+	IN(stores[stamp[STAMP(k)] - HELD], k) -> stamp[STAMP(k)] - HELD + 1 : word[k])
+inline choose_last() {
+	atomic {
+		last[me] = next - 1;
+		SHOWS(0) = AFTER_DRAWN(0); SHOWS(1) = AFTER_DRAWN(1);
+		SHOWS(W - 1) = AFTER_DRAWN(W - 1)
+	}
+}
+
 proctype snapshot(byte me)
 {
 	byte k, v, s, b, link, n, o, x;
-#ifdef BEGINBESIDE
-	atomic { !alone -> alone = true };
-#else
-	atomic { !alone && publishing == 0 -> alone = true };
-#endif
-	atomic {
-		numbers++; MINE = numbers; last[me] = next - 1; newest_last = last[me];
-		SHOWS(0) = word[0]; SHOWS(1) = word[1]; SHOWS(W - 1) = word[W - 1];
-#ifndef OPENKEEPS
-		find_oldest();
-		free_older_than(number[o]);
-		o = 0;
-#endif
+	atomic { !turn -> turn = true };
+	await_newest();
+	atomic { !lock -> lock = true; numbers++; MINE = numbers };
 #ifdef NUMBERLATE
-		alone = false
+	turn = false;
 #endif
+#ifdef LASTFIRST
+	choose_last();
+#endif
+	WHOLE {
+		newest_before = newest;
+		newest = BEGINS + MINE;
+#ifndef LASTFIRST
+		choose_last();
+#endif
+		newest_last = last[me];
+		newest = MINE;
+		lock = false
 	};
-	newest = MINE;
 #ifndef NUMBERLATE
-	alone = false;
+	turn = false;
+#endif
+#ifndef READSEARLY
+	await_drawn(last[me]);
+	atomic { !lock -> saves_from = (MINE > saves_from -> MINE : saves_from) };
 #endif
 
 #ifdef BEGINBLIND
@@ -622,8 +741,9 @@ loaded:
 	od;
 	atomic { v = 0; s = 0; b = 0; link = 0; k = 0; bound[me] = 0 };
 
-	atomic { !alone && publishing == 0 -> alone = true };
+	atomic { !turn -> turn = true };
 	atomic {
+		!lock ->
 		MINE = 0; SHOWS(0) = 0; SHOWS(1) = 0; SHOWS(W - 1) = 0; last[me] = 0; revoked[me] = false;
 		find_oldest();
 		if
@@ -640,22 +760,29 @@ loaded:
 		:: x < NS -> n = (number[x] != 0 -> 0 : n); x++
 		:: else -> x = 0; break
 		od;
-		if
-		:: n ->
-			free_older_than(8); numbers = 0; CLEAR(head);
-#ifdef SETS
-			set_number = 0; set_bits = 0
+		o = 0
+	};
+	if
+	:: n ->
+#ifndef FREEALLEARLY
+		await_publishing();
 #endif
-		:: else
-		fi;
-		n = 0; o = 0;
-		alone = false
-	}
+		atomic {
+			!lock ->
+			saves_from = 8; free_older_than(8); saves_from = 0; numbers = 0; CLEAR(head)
+#ifdef SETS
+			; set_number = 0; set_bits = 0
+#endif
+		}
+	:: else
+	fi;
+	atomic { n = 0; turn = false }
 }
 
 init {
 	atomic {
 		byte u;
+		word[1] = 9; /* so that another line's image is not the same */
 		do
 		:: u < NB -> run beside(u); u++
 		:: u >= NB && u < NB + NP -> run in_place(u); u++

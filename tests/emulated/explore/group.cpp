@@ -17,6 +17,17 @@ namespace explore
 static constexpr unsigned MEMBERS = 3;
 static constexpr size_t PLACES = size_t(MEMBERS) * MOST_THREADS;
 
+/* The members that a transaction names, in some order. */
+struct Members {
+	explicit Members(uint64_t r) : n(2 + (r >> 3) % 2)
+	{
+		for (unsigned k = 0; k < MEMBERS; k++)
+			member[k] = (static_cast<unsigned>(r % 3) + (r & 4 ? k : MEMBERS - k)) %
+			            MEMBERS;
+	}
+	unsigned member[MEMBERS], n;
+};
+
 /* The directory of a group, with its file and those of the heaps. */
 class Group
 {
@@ -99,6 +110,30 @@ public:
 			        &body, &how));
 		}
 
+		/* read(member, fur_reader *) for each, in snapshots of one instant.  fixed() is
+		 * called when they have begun.  False: libfur has revoked one of them. */
+		template <class Fixed, class Read>
+		bool read_in_snapshots(const Members &of, Fixed fixed, Read read)
+		{
+			fur_snapshot *snapshots[MEMBERS];
+			int result = 0;
+			must(fur_group_snapshot(self_, of.member, of.n, snapshots));
+			fixed();
+			for (unsigned k = 0; k < of.n && !result; k++) {
+				auto reads = [&](fur_reader *tx) { read(of.member[k], tx); };
+				fur::detail::Run<decltype(reads), fur_reader> call{reads};
+				fur_thread *its;
+				must(fur_group_thread_of(self_, of.member[k], &its));
+				result = fur_snapshot_run(its, snapshots[k],
+				        fur::detail::call_reader<decltype(reads)>, &call, nullptr);
+			}
+			for (unsigned k = 0; k < of.n; k++)
+				must(fur_snapshot_end(snapshots[k]));
+			if (result != FUR_ETOOOLD)
+				must(result);
+			return result == 0;
+		}
+
 	private:
 		fur_group_thread *self_ = nullptr;
 		std::array<std::optional<Fur::Thread>, MEMBERS> alone_;
@@ -170,17 +205,6 @@ private:
 };
 
 /* --------------------------------------------------------------- the workload */
-
-/* The members that a transaction names, in some order. */
-struct Members {
-	explicit Members(uint64_t r) : n(2 + (r >> 3) % 2)
-	{
-		for (unsigned k = 0; k < MEMBERS; k++)
-			member[k] = (static_cast<unsigned>(r % 3) + (r & 4 ? k : MEMBERS - k)) %
-			            MEMBERS;
-	}
-	unsigned member[MEMBERS], n;
-};
 
 class GroupWorker : Ending
 {
@@ -436,18 +460,34 @@ private:
 		const Members named(r >> 50);
 		point_begin();
 		oracle::invoke(false);
-		self_.read(named.member, named.n, r >> 49 & 1, [&](fur_group_reader *reader) {
-			oracle::attempt();
-			for (unsigned k = 0; k < named.n; k++) {
-				const unsigned m = named.member[k];
-				Recorded<fur_reader> tx{fur_group_reads(reader, m), base_};
-				read_accounts(&tx, m);
-				for (auto &p : data_[m]->pair)
-					fur_load(&tx, &p.value);
-			}
-			oracle::committing(oracle::Becomes::VISIBLE_LATER, 0);
-		});
+		auto reads = [&](unsigned m, fur_reader *reader) {
+			Recorded<fur_reader> tx{reader, base_};
+			read_accounts(&tx, m);
+			for (auto &p : data_[m]->pair)
+				fur_load(&tx, &p.value);
+		};
+		if (!perhaps_read_in_snapshots(named, reads))
+			self_.read(named.member, named.n, r >> 49 & 1, [&](fur_group_reader *tx) {
+				oracle::attempt();
+				for (unsigned k = 0; k < named.n; k++)
+					reads(named.member[k],
+					        fur_group_reads(tx, named.member[k]));
+				oracle::committing(oracle::Becomes::VISIBLE_LATER, 0);
+			});
 		perhaps_crash(oracle::returned(true));
+	}
+	/* False: it has not, or libfur has revoked one of them. */
+	template <class Reads>
+	bool perhaps_read_in_snapshots(const Members &named, Reads reads)
+	{
+		if (!run.snapshot_percent || random_.below(100) >= run.snapshot_percent ||
+		        !self_.alone(0).has_snapshots())
+			return false;
+		oracle::attempt();
+		const bool all = self_.read_in_snapshots(named, oracle::fixed, reads);
+		if (all)
+			oracle::committing(oracle::Becomes::VISIBLE_LATER, 0);
+		return all;
 	}
 
 	Group::Thread self_;

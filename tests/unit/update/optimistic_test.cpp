@@ -5,7 +5,10 @@
  */
 #include "software.hpp"
 
+#include <functional>
+#include <future>
 #include <sys/wait.h>
+#include <thread>
 
 namespace
 {
@@ -147,6 +150,81 @@ TEST_F(Optimistic, BodyThatNeverEndsWell_ReadsFromASnapshotInTheEnd)
 	EXPECT_EQ(runs, 4);
 	EXPECT_EQ(get(self_, word(0)), 4u);
 	EXPECT_EQ(heap_.stats().snapshots, 0u) << "it has ended";
+	expect_sound();
+}
+
+/* Another thread, whose read opens a snapshot. */
+class OptimisticBesideSnapshot : public Optimistic
+{
+protected:
+	fur_snapshot *other_opens()
+	{
+		opener_ = std::thread([this] {
+			fur::Thread its(heap_);
+			read_in_c(its.get(), [this](fur_reader *tx) {
+				const uint64_t a = fur_load(tx, word(2));
+				if (tx->snapshot) {
+					opened_.set_value(tx->snapshot);
+					ends_.get_future().wait();
+				} else {
+					other_sets_both(word(2), word(3), a + 1);
+				}
+				EXPECT_EQ(fur_load(tx, word(3)), a);
+			});
+		});
+		return opened_.get_future().get();
+	}
+	void other_ends()
+	{
+		ends_.set_value();
+		opener_.join();
+	}
+
+private:
+	std::promise<fur_snapshot *> opened_;
+	std::promise<void> ends_;
+	std::thread opener_;
+};
+
+/* INV-OR4 */
+TEST_F(OptimisticBesideSnapshot, BodyInVain_JoinsWhatWasOpenedSinceItBegan)
+{
+	int runs = 0;
+	EXPECT_EQ(read_in_c(self_,
+	                  [&](fur_reader *tx) {
+		                  const uint64_t a = fur_load(tx, word(0));
+		                  if (runs++ == 0) {
+			                  EXPECT_EQ(other_opens()->users, 1u);
+			                  other_sets_both(word(0), word(1), a + 1);
+		                  }
+		                  EXPECT_EQ(fur_load(tx, word(1)), a);
+		                  EXPECT_EQ(tx->snapshot->users, 2u);
+	                  }),
+	        0);
+	EXPECT_EQ(runs, 2);
+	EXPECT_EQ(heap_.stats().snapshots, 1u) << "the other thread is in it";
+	other_ends();
+	EXPECT_EQ(heap_.stats().snapshots, 0u) << "the last one ends it";
+	expect_sound();
+}
+
+TEST_F(OptimisticBesideSnapshot, BodyInVain_JoinsNoneThatIsOlderThanItsTransaction)
+{
+	(void)other_opens();
+	set(self_, word(0), 5);
+	int runs = 0;
+	EXPECT_EQ(read_in_c(self_,
+	                  [&](fur_reader *tx) {
+		                  EXPECT_EQ(tx->snapshot, nullptr);
+		                  const uint64_t a = fur_load(tx, word(0));
+		                  EXPECT_GE(a, 5u);
+		                  if (runs++ == 0)
+			                  other_sets_both(word(0), word(1), a + 1);
+		                  EXPECT_EQ(fur_load(tx, word(1)), runs == 1 ? 0 : a);
+	                  }),
+	        0);
+	EXPECT_EQ(runs, 2);
+	other_ends();
 	expect_sound();
 }
 
