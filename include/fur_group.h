@@ -146,7 +146,7 @@ FUR_API FUR_MUST_USE int fur_group_thread_of(
  * it.
  * The body may run again, and keeps the rules of fur_update_run().  It works on a member through
  * fur_group_on(), and may leave members untouched.  While it runs, its loads are of one state of
- * all these members.  After 16 runs in vain it runs once more, and nothing else publishes in these
+ * all these members.  After 64 runs in vain it runs once more, and nothing else publishes in these
  * members meanwhile.
  * Inside the body, a begin on a heap that is not among `members` fails with FUR_ENESTED; so does
  * fur_join_ro() on one that is.

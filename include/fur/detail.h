@@ -36,7 +36,7 @@ FUR_API FUR_MUST_USE int fur_thread_transaction(const fur_thread *thread);
  * When another update has defeated the body, libfur calls leave() in the middle of any function of
  * this header that gets the update, fur_commit() included.  The update has ended then, and the heap
  * is as if it had not run.  leave() must not return.  It calls this function again, with `again`
- * true, and then the body; after 16 defeats the update is serial, and is not defeated.
+ * true, and then the body; after 64 defeats the update is serial, and is not defeated.
  * This function may return several times, as fur_begin_update().
  * Errors: those of fur_begin_update(); FUR_EINVAL if leave is NULL.  *update is NULL then. */
 FUR_API FUR_MUST_USE int fur_begin_update_leaving(

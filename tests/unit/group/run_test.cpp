@@ -321,7 +321,7 @@ TEST_F(GroupRun, Body_ThatIsDefeatedAgainAndAgain_RunsSerially)
 	        group_run(self_, {0, 1},
 	                [&](fur_group_update *u) {
 		                const uint64_t had = fur_load(fur_group_on(u, 1), word(1));
-		                if (++runs <= 16)
+		                if (++runs <= SOFTWARE_TRIES)
 			                Other(group_).does([&](fur_group_thread *t) {
 				                fur::update(thread(1, t), fur::rerun,
 				                        [&](fur_update *tx) {
@@ -330,14 +330,14 @@ TEST_F(GroupRun, Body_ThatIsDefeatedAgainAndAgain_RunsSerially)
 				                        });
 			                });
 		                EXPECT_EQ(fur_group_on(u, 0)->mode,
-		                        runs <= 16 ? TX_CONCURRENT : TX_SERIAL);
+		                        runs <= SOFTWARE_TRIES ? TX_CONCURRENT : TX_SERIAL);
 		                EXPECT_EQ(fur_group_on(u, 1)->mode,
-		                        runs <= 16 ? TX_CONCURRENT : TX_SERIAL);
+		                        runs <= SOFTWARE_TRIES ? TX_CONCURRENT : TX_SERIAL);
 		                fur_store(fur_group_on(u, 0), word(0), had);
 	                }),
 	        0);
-	EXPECT_EQ(runs, 17);
-	EXPECT_EQ(value(0), 16u);
+	EXPECT_EQ(runs, SOFTWARE_TRIES + 1);
+	EXPECT_EQ(value(0), uint64_t(SOFTWARE_TRIES));
 	EXPECT_EQ(transfer(0, 1, 1), 0);
 	for (unsigned k = 0; k < 2; k++)
 		EXPECT_EQ(heap(k)->engine.lock.taken, 0u);
