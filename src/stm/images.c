@@ -242,6 +242,15 @@ static struct fur_snapshot *free_place(struct images *m)
 	return s == m->open + SNAPSHOTS_MOST || m->numbers == UINT32_MAX ? NULL : s;
 }
 
+static bool has_images(struct images *m)
+{
+	/* After the look at lock.snapshot, which a thread clears while it has this lock. */
+	lock_segments(m);
+	const bool has = m->used != 0;
+	unlock_segments(m);
+	return has;
+}
+
 /* INV-SN9: the updates that the newest snapshot shows have ended.  The caller has the turn. */
 static void await_newest(struct engine *e)
 {
@@ -249,7 +258,7 @@ static void await_newest(struct engine *e)
 	const uint64_t newest = arch_load(&e->lock.snapshot);
 	if (newest && arch_load(&m->settled) < m->last)
 		nondurable_wait_upto(e->durability, m->last);
-	if (!newest && m->used) {
+	if (!newest && has_images(m)) {
 		/* All are revoked.  Who saves for one of them has found that before it was so.
 		 * Full fence: orders our look at the word before that at those that publish, which
 		 * have said so before they looked at it. */
