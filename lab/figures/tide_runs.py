@@ -70,6 +70,11 @@ QUICK = Points(
 )
 
 
+def one_batch(records: int) -> str:
+    """The options for a batch of `records` of each tasklet."""
+    return "--batches 1" + ("" if records == RECORDS_OF_BATCH else f" --records {records}")
+
+
 class Runs:
     """The measurements. A run is made when it is first asked for, unless it is known, and then kept
     in the journal at once; without a build directory it must be known."""
@@ -142,10 +147,9 @@ class Runs:
         half as many and so on. `ran`: modules of the rank, if fewer than all; `records`: of a
         tasklet's batch, likewise."""
         records = records or self.points.records
-        batch = "" if records == RECORDS_OF_BATCH else f" --records {records}"
         return self.measured(
             f"{PROGRAM} --machine {MACHINE} --workload tpcc --modules {ran or self.points.rank} "
-            f"--of {LARGEST} --batches 1{batch} --payment {mix[0]} --new-order {mix[1]} "
+            f"--of {LARGEST} {one_batch(records)} --payment {mix[0]} --new-order {mix[1]} "
             f"--remote {share}{extra}",
             change,
         )
@@ -156,10 +160,9 @@ class Runs:
         """The same with the command log, whose host has a thread for each of 32 ranks; `change` is
         the host's."""
         rank, records = self.points.rank, self.points.records
-        batch = "" if records == RECORDS_OF_BATCH else f" --records {records}"
         return self.measured(
             f"{LOG_PROGRAM} --machine {MACHINE} --host {HOST} --modules {rank} "
-            f"--of {rank * LARGEST // RANK} --batches 1{batch} --payment {mix[0]} "
+            f"--of {rank * LARGEST // RANK} {one_batch(records)} --payment {mix[0]} "
             f"--new-order {mix[1]} --remote {share} --verify{extra}",
             change,
         )

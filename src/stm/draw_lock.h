@@ -7,20 +7,18 @@
 #ifndef FUR_DRAW_LOCK_H
 #define FUR_DRAW_LOCK_H
 
+#include "base/spin_lock.h"
 #include "tx/tx.h"
 
 static inline void draw_lock(struct engine *e)
 {
-	struct arch_backoff backoff = durability_backoff(e->durability);
-	/* The compare-and-swap orders what the holder before us has announced before our steps. */
-	while (arch_load(&e->drawing) || !arch_cas(&e->drawing, 0, 1))
-		arch_backoff(&backoff);
+	spin_lock(&e->drawing, durability_backoff(e->durability));
 }
 
 static inline void draw_unlock(struct engine *e)
 {
-	/* Release: who holds it next finds us announced, and our durTSs drawn. */
-	arch_store_release(&e->drawing, 0);
+	/* Who holds it next finds us announced, and our durTSs drawn. */
+	spin_unlock(&e->drawing);
 }
 
 #endif /* FUR_DRAW_LOCK_H */

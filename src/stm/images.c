@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/probe.h"
+#include "base/spin_lock.h"
 #include "durability/nondurable.h"
 #include "stm/draw_lock.h"
 #include "stm/stamps.h"
@@ -154,14 +155,12 @@ static int make_images(struct engine *e, uint64_t bytes)
 
 static void lock_segments(struct images *m)
 {
-	struct arch_backoff backoff = {0};
-	while (arch_load(&m->lock) || !arch_cas(&m->lock, 0, 1))
-		arch_backoff(&backoff);
+	spin_lock(&m->lock, (struct arch_backoff){0});
 }
 
 static void unlock_segments(struct images *m)
 {
-	arch_store_release(&m->lock, 0);
+	spin_unlock(&m->lock);
 }
 
 /* INV-SN6 (model: FREEEARLY, FREENONE).  `oldest`: the number of the oldest snapshot that is open
@@ -251,6 +250,19 @@ static bool has_images(struct images *m)
 	return has;
 }
 
+/* The updates up to `last` have ended, and those that save for a snapshot before `from`. */
+static void note_settled(struct images *m, uint64_t last, uint64_t from)
+{
+	lock_segments(m);
+	/* Release: who finds it finds what those updates stored (images_await()). */
+	if (arch_load(&m->settled) < last)
+		arch_store_release(&m->settled, last);
+	/* Release: no thread saves for an older one any more (has_sets()). */
+	if (arch_load(&m->saves_from) < from)
+		arch_store_release(&m->saves_from, from);
+	unlock_segments(m);
+}
+
 /* INV-SN9: the updates that the newest snapshot shows have ended.  The caller has the turn. */
 static void await_newest(struct engine *e)
 {
@@ -265,12 +277,7 @@ static void await_newest(struct engine *e)
 		arch_fence();
 		updates_await(e);
 	}
-	lock_segments(m);
-	if (newest && m->settled < m->last)
-		arch_store(&m->settled, m->last);
-	/* Release: no thread saves for an older one any more (has_sets()). */
-	arch_store_release(&m->saves_from, newest ? newest : m->numbers + 1);
-	unlock_segments(m);
+	note_settled(m, newest ? m->last : 0, newest ? newest : m->numbers + 1);
 }
 
 /* This aborts the updates in hardware that have looked at the word. */
@@ -318,17 +325,6 @@ static void begin_all(struct engine *const *engines, unsigned n, struct fur_snap
 		draw_unlock(engines[k]);
 }
 
-static void note_settled(struct images *m, const struct fur_snapshot *s)
-{
-	lock_segments(m);
-	if (m->settled < s->last)
-		arch_store(&m->settled, s->last);
-	/* Release: no update saves for the one before any more (has_sets()). */
-	if (arch_load(&m->saves_from) < s->number)
-		arch_store_release(&m->saves_from, s->number);
-	unlock_segments(m);
-}
-
 void images_await(struct engine *e, const struct fur_snapshot *s)
 {
 	/* The updates that the snapshot shows have announced themselves before the instant (plant:
@@ -337,7 +333,7 @@ void images_await(struct engine *e, const struct fur_snapshot *s)
 		nondurable_wait_announced(e->durability);
 	else if (arch_load_acquire(&e->images->settled) < s->last)
 		nondurable_wait_upto(e->durability, s->last);
-	note_settled(e->images, s);
+	note_settled(e->images, s->last, s->number);
 }
 
 /* The caller has the turn.  Returns: as free_all(). */
@@ -483,8 +479,7 @@ static struct saved_set *set_of(const struct images *m, uint64_t line)
 	return &m->sets[line / SET_LINES];
 }
 
-/* While threads may save for two snapshots, none uses the sets (INV-SN8;
- * model: SETSBESIDE). */
+/* While threads may save for two snapshots, none uses the sets (INV-SN8; model: SETSBESIDE). */
 static bool has_sets(const struct images *m, uint64_t number)
 {
 	return arch_load_acquire(&m->saves_from) == number;
@@ -548,7 +543,8 @@ static void raise_version(struct fur_thread *t, uint64_t line)
 	uint64_t *stamp = stamp_of(t->engine, t->update.base + line * LINE);
 	if (arch_load(&m->settled) < m->last) {
 		nondurable_wait_upto(t->durability, m->last);
-		arch_store(&m->settled, m->last);
+		/* Release: as in note_settled(). */
+		arch_store_release(&m->settled, m->last);
 	}
 	if (arch_load(stamp) < m->last)
 		arch_store(stamp, m->last);

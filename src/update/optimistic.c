@@ -30,6 +30,7 @@
  */
 #include "base/checker.h"
 #include "base/error.h"
+#include "base/spin_lock.h"
 #include "base/struct.h"
 #include "durability/dset.h"
 #include "durability/ship.h"
@@ -45,18 +46,6 @@ static struct fur_thread *thread_of(struct fur_reader *r)
 
 /* ------------------------------------------------------------------- loads */
 
-static void shared_lock(struct shared_snapshot *shared)
-{
-	struct arch_backoff backoff = {0};
-	while (arch_load(&shared->lock) || !arch_cas(&shared->lock, 0, 1))
-		arch_backoff(&backoff);
-}
-
-static void shared_unlock(struct shared_snapshot *shared)
-{
-	arch_store_release(&shared->lock, 0);
-}
-
 static void leave_snapshot(struct fur_reader *r)
 {
 	struct fur_snapshot *s = r->snapshot;
@@ -65,14 +54,14 @@ static void leave_snapshot(struct fur_reader *r)
 		return;
 	struct shared_snapshot *shared = &s->engine->shared;
 	if (r->shares)
-		shared_lock(shared);
+		spin_lock(&shared->lock, (struct arch_backoff){0});
 	/* Orders the body's loads before the end that another thread may make. */
 	const bool last = arch_fetch_add(&s->users, (uint64_t)-1) == 1;
 	if (!r->shares)
 		return;
 	if (last && shared->snapshot == s)
 		shared->snapshot = NULL;
-	shared_unlock(shared);
+	spin_unlock(&shared->lock);
 	if (last)
 		images_close(s);
 }
@@ -270,13 +259,13 @@ static struct fur_snapshot *join_shared(const struct fur_thread *t)
 {
 	struct shared_snapshot *shared = &t->engine->shared;
 	struct fur_snapshot *s = NULL;
-	shared_lock(shared);
+	spin_lock(&shared->lock, (struct arch_backoff){0});
 	if (shared->snapshot && shared->number > t->reader.opened &&
 	        !images_revoked(shared->snapshot)) {
 		s = shared->snapshot;
 		arch_fetch_add(&s->users, 1);
 	}
-	shared_unlock(shared);
+	spin_unlock(&shared->lock);
 	return s;
 }
 
@@ -295,12 +284,12 @@ static struct fur_snapshot *open_shared(struct fur_thread *t)
 		return NULL;
 	}
 	s->users = 1;
-	shared_lock(shared);
+	spin_lock(&shared->lock, (struct arch_backoff){0});
 	if (!shared->snapshot || shared->number < number) {
 		shared->snapshot = s;
 		shared->number = number;
 	}
-	shared_unlock(shared);
+	spin_unlock(&shared->lock);
 	return s;
 }
 

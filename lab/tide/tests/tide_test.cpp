@@ -120,6 +120,14 @@ TEST(TideWorkloads, LeaveWhatTheyMust)
 		}
 }
 
+tide::Workload half_remote()
+{
+	tide::Workload w;
+	w.name = "tpcc";
+	w.remote = 50;
+	return w;
+}
+
 /* ----------------------------------------------------------------- a machine of ranks */
 
 TEST(TideWhole, LargestOfMany)
@@ -138,9 +146,7 @@ TEST(TideWhole, RanksMakeTheMachine)
 	o.most_instructions = 0;
 	o.records = 4;
 	o.tasklets = 4;
-	tide::Workload w;
-	w.name = "tpcc";
-	w.remote = 50;
+	tide::Workload w = half_remote();
 	tide::Workload::Money all;
 	uint64_t transactions = 0, parts = 0;
 	for (unsigned first = 0; first < OF; first += 2) {
@@ -300,9 +306,7 @@ TEST(TideLog, RanksRecoverTheSameBatches)
 	o.most_instructions = 0;
 	o.records = 4;
 	o.tasklets = 4;
-	tide::Workload w;
-	w.name = "tpcc";
-	w.remote = 50;
+	tide::Workload w = half_remote();
 	const HeapFile file;
 	fur::Heap heap = fur::Heap::create(file.path);
 	std::deque<tide::CommandLog> logs;
