@@ -111,18 +111,20 @@ def read_result(path: str) -> Result:
 
 
 def label_lines(axes: Axes, result: Result) -> None:
-    """Each line's system, right of the panel."""
+    """Each line's system, right of the panel. The axis is logarithmic: a median of 0, of a system
+    that has committed nothing in half of its rounds, is not on it."""
     low, high = (math.log10(limit) for limit in axes.get_ylim())
-    last = {
-        system.tm: max(n for name, n in result.points if name == system.tm)
-        for system in result.systems
-    }
+    last: dict[str, int] = {}
+    for (name, threads), point in result.points.items():
+        if point.median > 0:
+            last[name] = max(threads, last.get(name, 0))
+    labelled = [system for system in result.systems if system.tm in last]
     ends = [
         (math.log10(result.points[system.tm, last[system.tm]].median) - low) / (high - low)
-        for system in result.systems
+        for system in labelled
     ]
     inches = axes.get_position().height * axes.figure.get_figheight()
-    for system, fraction, height in zip(result.systems, ends, charts.spread(ends, 0.155 / inches)):
+    for system, fraction, height in zip(labelled, ends, charts.spread(ends, 0.155 / inches)):
         end = (math.log2(last[system.tm]), 10 ** (low + fraction * (high - low)))
         charts.annotate_end(axes, system, end, (1.04, height), "axes fraction")
 

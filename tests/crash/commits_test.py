@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 program, directory, plot = sys.argv[1:]
 
@@ -47,6 +48,16 @@ def draw(place, results):
         assert file.read().startswith(b"\x89PNG")
     assert done.stdout.count("| threads | 1 | 3 |") == len(results), done.stdout
     assert done.stdout.count("| `fur` | ") == len(results), done.stdout
+    nothing = json.loads(Path(results[0]).read_text(encoding="utf-8"))
+    for row in nothing["results"]:
+        if row["system"] == "fur":
+            row.update(median=0, least=0)
+    none = Path(place, "nothing.json")
+    none.write_text(json.dumps(nothing), encoding="utf-8")
+    done = subprocess.run(
+        [plot, none, "--out", picture], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and "| `fur` | 0" in done.stdout, done.stderr + done.stdout
     for content, says in [("{}", "is no result"), (None, "name a result")]:
         wrong = f"{place}/wrong-{content is None}.json"
         if content is not None:
