@@ -198,7 +198,7 @@ class Tree:
         models = self.root / "tests/models/models.py"
         if not models.exists():
             return set()
-        command = [sys.executable, str(models), "--list"]
+        command = [sys.executable, str(models), "--long", "--list"]
         return set(subprocess.run(command, capture_output=True, text=True).stdout.split())
 
     def find_plants(self) -> None:

@@ -230,8 +230,8 @@ ASYNC_SETTINGS: dict[str, list[str]] = {
     "asyncbesideone": ["NOREADER", "BESIDE", "ONETHREAD"],
     "asyncreader": [],
 }
-# Those of group.pml, naming.pml and async.pml that wait for --long, and mutations that do: they have
-# millions of states.
+# Those of group.pml, naming.pml and async.pml that wait for --long, and mutations that do: they
+# have millions of states.
 LONG = [
     "group",
     "groupthreefails",
