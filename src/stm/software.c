@@ -300,6 +300,17 @@ void software_check_blocks(struct fur_update *tx, const void *at, uint64_t bytes
 
 /* ------------------------------------------------------------------- loads */
 
+/* INV-GU12, after the load of a word (plant: group-clocks-unread; model: CLOCKSUNREAD). */
+static bool clocks_have_moved(const struct fur_thread *t)
+{
+	bool moved = false;
+	if (likely(!t->together) || t->window.commit.dset.by_version)
+		return false;
+	FOR_EACH_PART(p, t->together)
+		moved = moved || ring_next(p->thread->durability) != p->thread->software.snapshot;
+	return moved;
+}
+
 bool software_load(struct fur_thread *t, const uint64_t *word, uint64_t *to)
 {
 	struct software_body *s = &t->software;
@@ -315,11 +326,14 @@ bool software_load(struct fur_thread *t, const uint64_t *word, uint64_t *to)
 		/* Orders the load of the word between the two looks.  Without the first look, an
 		 * update that has drawn a durTS below our snapshot could store to the word after we
 		 * have loaded it, and free the stamp (plant: no-first-look).  Without the second,
-		 * an update could store between look and load (plant: no-second-look). */
+		 * an update could store between look and load (plant: no-second-look).  The word
+		 * before the clocks, too: whoever published to another heap before a hardware
+		 * update stored the word has moved one of them. */
 		arch_fence_light();
 		if (arch_load(stamp) != seen)
 			continue;
-		if (unlikely(seen >= s->snapshot || arch_load(&t->engine->sweeps) != s->sweep)) {
+		if (unlikely(seen >= s->snapshot || arch_load(&t->engine->sweeps) != s->sweep ||
+		             clocks_have_moved(t))) {
 			if (!software_extend(t))
 				return false;
 			continue;

@@ -59,10 +59,13 @@ uint64_t software_first_snapshot(struct fur_thread *t);
 uint64_t software_look_at_clock(struct fur_thread *t);
 
 /* The bound of a body that may load what its snapshot has: to load what is not settled costs more,
- * because the body notes from whom it has read. */
+ * because the body notes from whom it has read.  Below 0 there is no version, so each load comes to
+ * software_load(), which looks at the clocks (INV-GU12). */
 static inline uint64_t software_bound(const struct fur_thread *t)
 {
 	const uint64_t settled = t->window.commit.dset.settled;
+	if (unlikely(t->together != NULL) && !t->window.commit.dset.by_version)
+		return 0;
 	return t->software.snapshot < settled ? t->software.snapshot : settled;
 }
 

@@ -59,8 +59,12 @@ void bodies_begin(struct together *g)
 		body_prepare(p->thread);
 	draws_await(g); /* INV-GU11 (plant: group-body-between-draws) */
 	bodies_enter(g);
-	FOR_EACH_PART(p, g)
-		body_entered(p->thread, g->serial ? TX_SERIAL : TX_CONCURRENT);
+	FOR_EACH_PART(p, g) {
+		struct fur_thread *t = p->thread;
+		body_entered(t, g->serial ? TX_SERIAL : TX_CONCURRENT);
+		if (!g->serial) /* where its updates run is known now */
+			arch_store(&t->software.bound, software_bound(t));
+	}
 }
 
 /* ------------------------------------------------------------ enter and leave */

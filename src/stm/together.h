@@ -21,13 +21,14 @@
  *            B alone that draws before that comes before X: nothing has drawn in B, so it need not
  *            look again at what X stores there.  Who loads what T replaces before T holds it, and
  *            then what X stores in A, has loaded no state of the two heaps.
- *   INV-GU12  A group update that ends without stores, while updates of one of its heaps run in
- *            hardware, has compared what it has loaded from all heaps after its last load.  A
- *            hardware update Y of B has waited for those that were active when it had made its
- *            stores.  One body loads what Y replaces, Y waits for it, another body begins and loads
- *            what X replaces in A; X publishes; the first loads what X has stored, and ends; Y
- *            commits; the second loads what Y has stored.  One has seen X and not Y, the other Y
- *            and not X.
+ *   INV-GU12  A body over several heaps takes a word of a heap whose updates run in hardware only
+ *            if none of its heaps has drawn a durTS since its snapshots; else it extends first.  A
+ *            hardware update leaves no version at what it stores: it waits for the bodies that
+ *            were active when it had made its stores, and those that begin later find them,
+ *            whatever their snapshots are.  One body loads what such an update Y of B replaces,
+ *            and Y waits for it; another body begins and loads what X replaces in A; X publishes;
+ *            the first loads what X has stored, and ends; Y commits; the second loads what Y has
+ *            stored.  One has seen X and not Y, the other Y and not X.
  */
 #ifndef FUR_TOGETHER_H
 #define FUR_TOGETHER_H

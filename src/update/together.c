@@ -74,22 +74,11 @@ static int defeat_rest(struct together *g)
 	return UPDATE_DEFEATED;
 }
 
-/* INV-GU12.  A serial update has all turns: no other publishes. */
-static bool is_one_state(struct together *g)
-{
-	bool hardware = false;
-	FOR_EACH_PART(p, g)
-		hardware = hardware || updates_run_in(p->thread->engine) != SOFTWARE;
-	return g->serial || !hardware || software_extend(g->parts[0].thread);
-}
-
 /* It has written nothing: it ends like a reader.  A snapshot of all heaps is what its bodies have
- * read, so it comes where that does, in the order of updates.  Errors: UPDATE_DEFEATED. */
+ * read, so it comes where that does, in the order of updates. */
 static int commit_empty(struct together *g)
 {
 	int error = 0;
-	if (unlikely(!is_one_state(g)))
-		return defeat_rest(g);
 	FOR_EACH_PART(p, g) {
 		struct commit *c = &p->thread->window.commit;
 		if (!c->dset.by_version)

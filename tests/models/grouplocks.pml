@@ -45,7 +45,7 @@
  *   TURNSFIRST   who closes several heaps to updates takes all turns first (INV-GU3)
  *   READERWAITS  a reader claims heap 1 while it is active in heap 0 (INV-GU3)
  *   LEAVEWAITS   who leaves a heap lets updates in, and waits for those that publish (INV-GU3)
- *   EMPTYUNLOOKED  a body that has stored nothing does not compare what it has loaded (INV-GU12)
+ *   CLOCKSUNREAD  a body does not look at the clocks after a load (INV-GU12)
  *   BODYLEAVES   a group update leaves active[] before it has shut out hardware updates (INV-SW4)
  *   SERIALONE    a serial update holds the turn of heap 0 only from its begin (INV-SW6)
  *
@@ -261,7 +261,23 @@ inline load(h) {
 #endif
 	do
 	:: atomic { stamp[h] < snap[h] ->
-			got[h] = word[h]; logged = logged | BIT(h); break }
+			got[h] = word[h]; logged = logged | BIT(h) };
+#if defined(EMPTY) && !defined(CLOCKSUNREAD)
+		if
+		:: next[0] == snap[0] ->
+			if
+			:: next[1] == snap[1] -> break
+			:: else -> extend(1)
+			fi
+		:: else -> extend(0)
+		fi;
+		if
+		:: lost -> break
+		:: else
+		fi
+#else
+		break
+#endif
 	:: stamp[h] >= snap[h] && stamp[h] < HELD ->
 		extend(h);
 		if
@@ -420,9 +436,6 @@ begin:
 	:: load(0); if :: !lost -> load(1) :: else fi
 	:: load(1); if :: !lost -> load(0) :: else fi
 	fi;
-#ifndef EMPTYUNLOOKED
-	if :: !lost -> extend(0) :: else fi;
-#endif
 	if
 	:: lost
 	:: else -> saw[me] = 1 + (got[0] != 0 -> 2 : 0) + (got[1] >= HARDWARE -> 4 : 0)
