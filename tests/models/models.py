@@ -821,7 +821,7 @@ GROUP_LOCKS_MUTATIONS = [
     Mutation("TURNSFIRST", "INV-GU3", [], [], ["grouplocks", "grouplocksserial"]),
     Mutation("READERWAITS", "INV-GU3", ["group-reader-waits"], [], ["grouplocks", "grouplocksone"]),
     Mutation("LEAVEWAITS", "INV-GU3", ["group-leave-waits"], [], ["grouplocksroom"]),
-    Mutation("CLOCKSUNREAD", "INV-GU12", [], [], ["grouplocksempty"]),
+    Mutation("CLOCKSUNREAD", "INV-GU12", ["group-clocks-unread"], [], ["grouplocksempty"]),
     Mutation("BODYLEAVES", "INV-SW4", [], [], ["grouplockshard"]),
     Mutation("SERIALONE", "INV-SW6", [], [], ["grouplocksserial"]),
 ]
