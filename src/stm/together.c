@@ -62,8 +62,9 @@ void bodies_begin(struct together *g)
 	FOR_EACH_PART(p, g) {
 		struct fur_thread *t = p->thread;
 		body_entered(t, g->serial ? TX_SERIAL : TX_CONCURRENT);
-		if (!g->serial) /* where its updates run is known now */
-			arch_store(&t->software.bound, software_bound(t));
+		/* INV-GU12.  Only to 0: a sweep may have set it to that since the body entered. */
+		if (!t->window.commit.dset.by_version)
+			arch_store(&t->software.bound, 0);
 	}
 }
 
