@@ -212,6 +212,12 @@ std::string mistake_in(Options &o)
 		return "--plant " + o.plant + ": see --plant list";
 	if (!o.recovery_order.empty() && (o.workload != "group" || !o.crash))
 		return "--recovery-order is for --workload group with --crash";
+	return "";
+}
+
+/* The same of the orders.  A plant may have points of its own, so its program looks. */
+std::string mistake_in_orders(const Options &o)
+{
 	const std::string mistake = mistake_in_order(o, "--order", o.order);
 	return mistake.empty() ? mistake_in_order(o, "--recovery-order", o.recovery_order)
 	                       : mistake;
@@ -252,6 +258,8 @@ int main(int argc, char **argv)
 		return wrong_usage(mistake);
 	if (auto status = run_variant(o, argv))
 		return *status;
+	if (std::string mistake = mistake_in_orders(o); !mistake.empty())
+		return wrong_usage(mistake);
 	settle(o);
 	return explore_seeds(o, o.workload == "group" ? group_system : systems.at(o.tm));
 }
