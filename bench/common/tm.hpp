@@ -47,6 +47,7 @@ struct TmOptions {
 	/* Of a workload that is cut over several: the members of a group; the sizes are those of
 	 * each */
 	unsigned heaps = 1;
+	unsigned workers = 0; /* threads of a group's own, fur_group_options.workers */
 
 	std::string path() const
 	{

@@ -79,6 +79,10 @@ public:
 		uint64_t committed_ = 0;
 	};
 
+	fur_group *group() const
+	{
+		return group_;
+	}
 	/* As FurTm::adopt() */
 	void adopt()
 	{
@@ -144,10 +148,13 @@ private:
 	fur::Group make() const
 	{
 		fur::Options heaps = fur_heap_options(o_);
+		heaps.max_threads += o_.workers;
 		try {
 			if (o_.reuse && access(o_.path().c_str(), F_OK) == 0)
 				return open(heaps);
-			fur::Group group = fur::Group::create(o_.path());
+			fur::GroupOptions o;
+			o.workers = o_.workers;
+			fur::Group group = fur::Group::create(o_.path(), o);
 			for (unsigned k = 0; k < o_.heaps; k++) {
 				group.add(path_of(k), heaps);
 				if (heaps.address)
@@ -162,6 +169,7 @@ private:
 	{
 		fur::GroupOptions o;
 		o.heap = &heaps;
+		o.workers = o_.workers;
 		fur::Group group = fur::Group::open(o_.path(), o);
 		if (group.members() != o_.heaps)
 			throw Usage("--heap " + o_.path() + ": it is a group of " +

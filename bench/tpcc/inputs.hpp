@@ -37,6 +37,7 @@ struct Workload {
 	Scale scale;
 	bool home = false, footprints = false;
 	unsigned heaps = 1;
+	unsigned submit = 0; /* updates that a thread has under way; 0: it submits none */
 	/* Percent of new orders and payments that touch another warehouse, of another heap if there
 	 * are several; negative: as TPC-C has it */
 	double remote = -1;
@@ -44,6 +45,10 @@ struct Workload {
 	uint64_t in_heap() const /* warehouses */
 	{
 		return warehouses / heaps;
+	}
+	unsigned heap_of(uint64_t w) const
+	{
+		return static_cast<unsigned>((w - 1) / in_heap());
 	}
 	void add_to_run(tools::CommandLine &line);
 	void check_run();

@@ -11,6 +11,7 @@
 #include "footprints.hpp"
 #include "heaps.hpp"
 #include "inputs.hpp"
+#include "parts.hpp"
 #include "table1.hpp"
 
 #include <algorithm>
@@ -88,6 +89,11 @@ public:
 			                {sizeof(tpcc::OrderLine)},
 			                {sizeof(btree::Node), FUR_CACHE_LINE}});
 		start();
+		if constexpr (OfHeaps<Tm>)
+			if (w_.submit) {
+				submit(self, inputs, stop, progress);
+				return;
+			}
 		while (!stop.load(std::memory_order_relaxed)) {
 			auto type = inputs.type();
 			Plain plain;
@@ -161,13 +167,34 @@ private:
 	unsigned heap_of([[maybe_unused]] uint64_t w) const
 	{
 		if constexpr (OfHeaps<Tm>)
-			return static_cast<unsigned>((w - 1) / w_.in_heap());
+			return w_.heap_of(w);
 		else
 			return 0;
 	}
 	tpcc::Databases databases() const
 	{
 		return {db_, db_ + w_.heaps};
+	}
+
+	/* Updates are submitted, and count when they are durable; a thread reads on its own
+	 * meanwhile. */
+	void submit(Self &self, Inputs &inputs, const std::atomic<bool> &stop,
+	        bench::Progress &progress)
+	{
+		tpcc::Submitting submitting(tm_.group(), w_);
+		Plain plain;
+		while (!stop.load(std::memory_order_relaxed)) {
+			auto type = inputs.type();
+			if (type == STOCK_LEVEL || type == ORDER_STATUS) {
+				one(self, inputs, type, plain);
+				progress.count(type);
+				continue;
+			}
+			if (submitting.full())
+				progress.count(submitting.wait());
+			submitting.submit(type, inputs);
+		}
+		over_heaps_ += submitting.committed_over();
 	}
 
 	/* `with` turns the open transaction into the one that the body gets. */
@@ -371,6 +398,8 @@ int run_on(bench::Options &o, Workload &w)
 	if constexpr (OfHeaps<Tm>) {
 		r["heaps"] = w.heaps;
 		r["over_heaps"] = tpcc.over_heaps();
+		if (w.submit)
+			r["submit"] = w.submit, r["workers"] = o.tm_options.workers;
 	}
 	tm.results(r);
 	if (w.footprints)
@@ -390,10 +419,11 @@ int run_on(bench::Options &o, Workload &w)
 template <class F>
 int on_heaps(const bench::Options &o, F &&f)
 {
-	if (o.tm_options.heaps == 1)
+	if (o.tm_options.heaps == 1 && !o.tm_options.workers)
 		return bench::on_system(o, f);
 	if (o.tm != "fur-opacity" && o.tm != "fur-snapshot")
-		throw bench::Usage("--tm " + o.tm + ": has one heap: use fur-opacity with --heaps");
+		throw bench::Usage("--tm " + o.tm +
+		                   ": has one heap: use fur-opacity with --heaps and --submit");
 	return f.template operator()<bench::FurGroupTm>();
 }
 
@@ -404,9 +434,15 @@ void check_heaps(bench::Options &o, Workload &w)
 		                   ": use a divisor of the " + std::to_string(w.warehouses) +
 		                   " warehouses, at most " +
 		                   std::to_string(bench::FurGroupTm::MOST));
-	if (w.heaps > 1 && w.footprints)
-		throw bench::Usage("--footprints: measure them with one heap: leave --heaps out");
+	if ((w.heaps > 1 || w.submit) && w.footprints)
+		throw bench::Usage("--footprints: measure them with one heap: leave --heaps and "
+		                   "--submit out");
+	if (w.submit && o.machine != "native")
+		throw bench::Usage("--submit: libfur's own threads run natively only: leave "
+		                   "--machine out");
 	o.tm_options.heaps = w.heaps;
+	if (!w.submit)
+		o.tm_options.workers = 0;
 }
 
 int run(bench::Options &o, Workload &w)
@@ -441,12 +477,23 @@ int main(int argc, char **argv)
 	alignas(128) static Workload w; /* not on the stack, see machine_emulated.cpp */
 	return bench::main_of(
 	        "tpcc", argc, argv,
-	        [&](tools::CommandLine &line, bench::Options &) {
+	        [&](tools::CommandLine &line, bench::Options &o) {
+		        o.tm_options.workers = 2;
 		        line.option("--warehouses", w.warehouses, "number of warehouses");
 		        line.option("--heaps", w.heaps,
 		                "libfur: cut the warehouses over this many heaps of a group, up to "
 		                "16; the sizes are those of each heap.  With --heap, its file is "
 		                "the group's, and those of the heaps are FILE.0, FILE.1, ...");
+		        line.option("--submit", w.submit,
+		                    "libfur: submit updates to the group in parts, one for each "
+		                    "heap; "
+		                    "a thread has up to this many under way; default: 0, it runs "
+		                    "each "
+		                    "itself")
+		                .range(0, 65536);
+		        line.option("--workers", o.tm_options.workers,
+		                    "libfur's threads that run what is submitted")
+		                .range(1, 16);
 		        w.add_to_run(line);
 		        line.option("--scale", w.scale_name,
 		                "paper: as the FUR paper's published program; tenth: paper with a "

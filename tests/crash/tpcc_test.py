@@ -53,18 +53,23 @@ def runs():
 
 def heaps():
     """Warehouses in several heaps: all conditions hold over all of them, and the shares of updates
-    over two of them are as asked."""
+    over two of them are as asked.  Also of updates that are submitted."""
     for number, tm, *args in (
         ("2", "fur-opacity", "--remote", "40"),
+        ("2", "fur-opacity", "--remote", "40", "--submit", "16"),
         ("2", "fur-snapshot", "--remote", "0"),
         ("4", "fur-opacity"),
         ("4", "fur-opacity", "--homes", "4", "--scale", "table1-tenth", "--remote", "100"),
-    )[: 1 if SMOKE else None]:
+        ("4", "fur-snapshot", "--submit", "1", "--workers", "1"),
+        ("4", "fur-opacity", "--scale", "table1-tenth", "--remote", "100", "--submit", "64"),
+        ("2", "fur-opacity", "--remote", "0", "--submit", "4", "--workers", "3"),
+    )[: 2 if SMOKE else None]:
         large = [*SMALL[:2], "--warehouses", number, "--threads", "3", "--heaps", number]
         result = run("--tm", tm, *large, *args, "--seconds", "0.1", "--json", "-")
         assert result.returncode == 0, (args, result.stdout, result.stderr)
         r = json.loads(result.stdout)
         assert r["verified"] is True and r["heaps"] == int(number) and "stock" in r["conditions"], r
+        assert ("submit" in r) == ("--submit" in args), r
         both = r["run_commits"]["payment"] + r["run_commits"]["neworder"]
         if "--remote" not in args:  # of some lines and payments
             assert both > r["over_heaps"] > 0, r
@@ -163,7 +168,7 @@ def first_thread():
         assert r["mix"] == "orderstatus" and r["first_thread"] == "payment", r
 
 
-def kills(tm, times, heaps=1):
+def kills(tm, times, heaps=1, *args):
     """Killed at random instants; consistent after each recovery, by the next open or, for libfur,
     by its replayer."""
     with tempfile.TemporaryDirectory(
@@ -171,7 +176,7 @@ def kills(tm, times, heaps=1):
     ) as place:
         heap = os.path.join(place, "heap")
         base = [tpcc, "--tm", tm, *SMALL, "--heap", heap, "--reuse", "--heap-mib", "600"]
-        base += ["--heaps", str(heaps), "--remote", "30"] if heaps > 1 else []
+        base += ["--heaps", str(heaps), "--remote", "30", *args] if heaps > 1 else []
         first = subprocess.run(
             [*base, "--seconds", "0.1", "--json", "-"], stdout=subprocess.PIPE, text=True
         )
@@ -237,6 +242,9 @@ def usage():
         (["--warehouses", "32", "--heaps", "32"], "at most 16"),
         (["--warehouses", "2", "--heaps", "2", "--tm", "spht"], "has one heap"),
         (["--warehouses", "2", "--heaps", "2", "--footprints"], "--footprints"),
+        (["--warehouses", "2", "--heaps", "2", "--submit", "1", "--workers", "17"], "--workers"),
+        (["--submit", "1", "--footprints"], "--footprints"),
+        (["--submit", "1", "--tm", "spht"], "has one heap"),
         (["--remote", "101"], "--remote"),
         (["--warehouses", "3", "--homes", "2"], "--homes 2"),
     ]:
@@ -257,5 +265,6 @@ table1()
 other_scale()
 for system, number in (("fur-opacity", 8), ("spht", 4), ("pisces", 4), ("specpmt", 4)):
     kills(system, number)
-kills("fur-opacity", 8, heaps=2)
+kills("fur-opacity", 8, 2)
+kills("fur-opacity", 8, 2, "--submit", "16")
 print("ok")
