@@ -20,6 +20,7 @@ from tide_runs import (
     MANY_LOCKS,
     MIXES,
     PROFILES,
+    RANKS,
     Change,
     Mix,
     Runs,
@@ -592,6 +593,17 @@ def log_row(name: str, r: dict[str, Any]) -> list[str]:
     ]
 
 
+def turns_text(usual: dict[str, Any], alone: dict[str, Any]) -> str:
+    usual_ms, alone_ms = (r["turns_us"] / 1000 for r in (usual, alone))
+    return (
+        f"A thread keeps its turns in {alone_ms:.2f} ms if it has a core of its own, as the only "
+        f"rank of\n`--of {alone['of']}` has. Two threads of a core take longer, {usual_ms:.2f} ms, "
+        f"and the slowest counts: {RANKS} ranks\nrun on 26 cores "
+        "([notes](../benchmarks-notes.md#pim-tide-the-turns-of-the-log)). A turn has 4 bytes,\n"
+        "and a distributed part has none: with more remote payments there are fewer of them."
+    )
+
+
 def log_text(runs: Runs) -> str:
     std, share = MIXES["STD"], runs.points.shares[1]
     rows = [
@@ -641,6 +653,8 @@ same data.
 {fact_row(LOG_FACT, runs)}
 
 {table(head, rows)}
+
+{turns_text(usual, runs.logged(std, share, ranks=1))}
 
 STD, {share} %, other ways:
 

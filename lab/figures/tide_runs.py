@@ -22,12 +22,12 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73")
 MOST_TASKLETS = 11
 # By the accounts of a transaction: large ones are slow to emulate, so a batch has fewer.
 RECORDS = {2: 128, 5: 128, 10: 128, 20: 64, 50: 32, 100: 16}
-TPCC_RECORDS = 32
 Mix = tuple[int, int]  # percent of Payment, and of NewOrder
 PROFILES: dict[str, Mix] = {"Payment": (100, 0), "NewOrder": (0, 100), "OrderStatus": (0, 0)}
 MIXES: dict[str, Mix] = {"STD": (44, 43), "CUST": (25, 25)}
 LARGEST = 2048  # modules
 RANK = 64
+RANKS = LARGEST // RANK
 RECORDS_OF_BATCH = 128  # of a tasklet
 MANY_LOCKS = 65536  # of tide --many-locks
 MENDED, PRINTED = "pim-tide", "pim-tide-paper"
@@ -37,6 +37,19 @@ Change = tuple[str, str] | None
 # The only value of the description that was fitted: busy_cycles, to random accesses of PrIM.  It is
 # a part of the fixed cycles of a write, 61, so its double is cut to that.
 FITTED = {"half": 16, "double": 61}
+
+
+@dataclass(frozen=True)
+class Way:
+    """Other options of a run, and a changed value of its machine."""
+
+    options: str = ""
+    change: Change = None
+
+
+USUAL = Way()
+# Locks need a scratchpad that no DPU has.
+LOCKS = Way(" --many-locks", ("scratch_bytes", "524288"))
 
 
 @dataclass(frozen=True)
@@ -112,23 +125,23 @@ class Runs:
         result[changed_one] = machine  # not the path of the changed one
         return result
 
-    def run(self, arguments: str, mode: str, busy: str = "") -> dict[str, Any]:
+    def run(self, arguments: str, mode: str, busy: str = "", way: Way = USUAL) -> dict[str, Any]:
         """`mode`: local, or the variant that keeps local transactions in an order."""
         order = "" if mode == LOCAL else f" --deterministic --tm {mode}"
-        change = ("busy_cycles", busy) if busy else None
+        change = ("busy_cycles", busy) if busy else way.change
         return self.measured(
-            f"{PROGRAM} --machine {MACHINE} --batches 1 {arguments}{order}", change
+            f"{PROGRAM} --machine {MACHINE} --batches 1 {arguments}{way.options}{order}", change
         )
 
-    def bank(self, mode: str, accounts: int, busy: str = "") -> dict[str, Any]:
+    def bank(self, mode: str, accounts: int, busy: str = "", way: Way = USUAL) -> dict[str, Any]:
         arguments = f"--accounts {accounts} --records {RECORDS[accounts]}"
-        return self.run(arguments, mode, busy)
+        return self.run(arguments, mode, busy, way)
 
     def tpcc(self, mode: str, profile: str, tasklets: int, busy: str = "") -> dict[str, Any]:
         payment, new_order = PROFILES[profile]
         arguments = (
             f"--workload tpcc --payment {payment} --new-order {new_order} "
-            f"--tasklets {tasklets} --records {TPCC_RECORDS}"
+            f"--tasklets {tasklets} --records {self.points.records}"
         )
         return self.run(arguments, mode, busy)
 
@@ -155,14 +168,14 @@ class Runs:
         )
 
     def logged(
-        self, mix: Mix, share: int, extra: str = "", change: Change = None
+        self, mix: Mix, share: int, extra: str = "", change: Change = None, ranks: int = RANKS
     ) -> dict[str, Any]:
         """The same with the command log, whose host has a thread for each of 32 ranks; `change` is
         the host's."""
         rank, records = self.points.rank, self.points.records
         return self.measured(
             f"{LOG_PROGRAM} --machine {MACHINE} --host {HOST} --modules {rank} "
-            f"--of {rank * LARGEST // RANK} {one_batch(records)} --payment {mix[0]} "
+            f"--of {rank * ranks} {one_batch(records)} --payment {mix[0]} "
             f"--new-order {mix[1]} --remote {share} --verify{extra}",
             change,
         )
@@ -178,13 +191,13 @@ class Runs:
             change,
         )
 
-    def gain(self, mode: str, accounts: int, busy: str = "") -> float:
+    def gain(self, mode: str, accounts: int, busy: str = "", way: Way = USUAL) -> float:
         """Of local transactions without an order over the same in an order."""
-        local, ordered = self.bank(LOCAL, accounts, busy), self.bank(mode, accounts, busy)
+        local, ordered = (self.bank(m, accounts, busy, way) for m in (LOCAL, mode))
         return float(local["throughput"] / ordered["throughput"])
 
-    def aborts(self, mode: str, accounts: int) -> float:
-        return float(self.bank(mode, accounts)["abort_rate"])
+    def aborts(self, mode: str, accounts: int, way: Way = USUAL) -> float:
+        return float(self.bank(mode, accounts, way=way)["abort_rate"])
 
     def scaling(self, mode: str, profile: str, busy: str = "") -> float:
         most, one = (self.tpcc(mode, profile, n, busy) for n in (MOST_TASKLETS, 1))
