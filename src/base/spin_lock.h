@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * spin_lock.h - a lock for a few instructions, in a word that is 0 while nobody holds it. */
+ * spin_lock.h - a lock for a few instructions, in a word that is 0 while it is free. */
 #ifndef FUR_SPIN_LOCK_H
 #define FUR_SPIN_LOCK_H
 

@@ -326,9 +326,9 @@ bool software_load(struct fur_thread *t, const uint64_t *word, uint64_t *to)
 		/* Orders the load of the word between the two looks.  Without the first look, an
 		 * update that has drawn a durTS below our snapshot could store to the word after we
 		 * have loaded it, and free the stamp (plant: no-first-look).  Without the second,
-		 * an update could store between look and load (plant: no-second-look).  The word
-		 * before the clocks, too: whoever published to another heap before a hardware
-		 * update stored the word has moved one of them. */
+		 * an update could store between look and load (plant: no-second-look).  Also the
+		 * load of the word before those of the clocks: an update that published to another
+		 * heap before a hardware update stored the word has moved one of them. */
 		arch_fence_light();
 		if (arch_load(stamp) != seen)
 			continue;

@@ -343,7 +343,7 @@ static bool tide_validate(const struct tide_tx *tx, bool in_turn)
 }
 
 /* Does it hold the locks of all that it has read?  Each was no newer than the begin when it was
- * taken, and nobody stores under it meanwhile: nothing is left to validate.  Asked while others
+ * taken, and no other stores under it meanwhile: nothing is left to validate.  Asked while others
  * have their turns, so that the part's own turn is shorter. */
 __attribute__((noinline)) static bool tide_holds_all(const struct tide_tx *tx)
 {
