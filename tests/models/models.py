@@ -861,7 +861,7 @@ GROUP_HEAPS_MUTATIONS = [
     Mutation("DECIDELATE", "INV-GU8", [], [], ["groupheaps"]),
     Mutation("ALONEFORGETS", "INV-GU8", [], [], ["groupheaps"]),
     Mutation("FLUSHPAST", "INV-GU9", ["group-flush-passes"], [], ["groupheapslate"]),
-    Mutation("BESIDE", "INV-GU9", [], [], ["groupheapsreplayer"]),
+    Mutation("BESIDE", "INV-GU9", ["group-replays-unsettled"], [], ["groupheapsreplayer"]),
     Mutation("NONAME", "INV-D3", [], [], ["groupheaps", "groupheapslateread"]),
     Mutation("PARTNOTLATE", "INV-AS3", [], [], ["groupheapslateread"]),
 ]
