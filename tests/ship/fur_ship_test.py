@@ -423,7 +423,9 @@ def handover_in_vain(place):
     last = heap.shown_closed()
     assert last >= newest(said)
     assert heap.followed() == last
-    assert heap.frames()["handovers"] == 1
+    # Another follows if the program's only thread had drawn a durTS when the gate was closed, and
+    # stored its marker after the first (INV-SH36).
+    assert heap.frames()["handovers"] in (1, 2)
     # A program that closes the heap ends the handover.
     program = Process(heap_program, "hold", heap.path)
     program.expect("begun")
