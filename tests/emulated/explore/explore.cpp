@@ -244,9 +244,12 @@ int main(int argc, char **argv)
 	tools::CommandLine line("explore",
 	        "schedules and power failures of libfur on the emulated machine, checked");
 	Options o;
-	/* Each heap that is opened has a table of megabytes.  If it is always mapped, no process
+	/* Each heap that is opened has a table of 8 MiB.  If it is always mapped, no process
 	 * touches all of it to make it zero. */
-	mallopt(M_MMAP_THRESHOLD, 1 << 20);
+	mallopt(M_MMAP_THRESHOLD, 7 << 20);
+	/* The oracle allocates and frees hundreds of kilobytes, some times in a run: the pages
+	 * stay. */
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 	add_options(line, o);
 	if (auto status = tools::parse_or_exit_status(line, "explore", argc, argv))
 		return *status;

@@ -5,6 +5,7 @@
  * knows them as one memory.
  */
 #include "group.hpp"
+#include "copies.hpp"
 #include "fur_subject.hpp"
 #include "subject.hpp"
 
@@ -598,8 +599,8 @@ static std::string fail_again(const Options &o, bool in_order, Random &random, s
 		return "a recovery does not end";
 	Group::unmap(o);
 	const std::string next = path + "+";
-	std::filesystem::copy(path, next, std::filesystem::copy_options::recursive);
-	std::filesystem::remove_all(path);
+	copy_heap(path, next);
+	remove_copy(path);
 	path = next;
 	return "";
 }
@@ -629,7 +630,7 @@ static std::string check_group(const Options &o, const std::string &image, bool 
 			wrong = std::string("recovery failed: ") + e.what();
 		}
 	}
-	std::filesystem::remove_all(path);
+	remove_copy(path);
 	return wrong;
 }
 

@@ -4,7 +4,9 @@
  */
 #include "pool.hpp"
 #include "../../../emulator/emulated.h"
+#include "copies.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -53,19 +55,26 @@ std::string repeat_with(const Options &o, uint64_t seed, uint64_t crash_at)
 	return "\nrepeat with: " + repeat_command(o, seed, crash_at) + "\n";
 }
 
+/* The copy of the heap on which a seed runs. */
+std::string path_of(const std::string &heap, uint64_t seed)
+{
+	return heap + "." + std::to_string(seed);
+}
+
 /* The child's part: run, report, exit status. */
 [[noreturn]] void run_child(const Options &given, const System &system, uint64_t seed,
-        uint64_t longest, const std::string &heap, int report)
+        uint64_t longest, const std::string &heap, const std::string &spares, int report)
 {
 	/* Simulated threads read it.  Static and aligned: on the stack it would share lines with
 	 * other data, and the cost of a miss would differ from process to process. */
 	alignas(256) static Options o;
 	o = given;
-	std::string path = heap + "." + std::to_string(seed);
+	use_spares(spares);
+	std::string path = path_of(heap, seed);
 	Plan plan = plan_of(o, seed, longest);
 	Outcome outcome = run_seed(o, system, plan, seed, heap, path);
-	std::filesystem::remove_all(path);
-	std::filesystem::remove_all(path + ".image");
+	remove_copy(path);
+	remove_copy(path + ".image");
 	if (!o.history.empty()) {
 		std::ofstream file(o.history);
 		oracle::print(file, false);
@@ -104,6 +113,8 @@ public:
 	{
 		for (const auto &[workload, heap] : heaps_)
 			std::filesystem::remove_all(heap.file);
+		for (unsigned slot = 0; slot < slots_; slot++)
+			std::filesystem::remove_all(spares_of(slot));
 	}
 	Pool(const Pool &) = delete;
 
@@ -148,13 +159,34 @@ private:
 	struct Child {
 		uint64_t seed;
 		int report;
+		unsigned slot; /* its spare files */
 	};
+	std::string spares_of(unsigned slot) const
+	{
+		return place_ + "-spares-" + std::to_string(slot);
+	}
+	/* One that no child has. */
+	unsigned free_slot()
+	{
+		unsigned slot = 0;
+		for (auto child = children_.begin(); child != children_.end();)
+			if (child->second.slot == slot) {
+				slot++;
+				child = children_.begin();
+			} else {
+				++child;
+			}
+		slots_ = std::max(slots_, slot + 1);
+		return slot;
+	}
 
 	void begin(uint64_t seed)
 	{
 		Options one = options_of(o_, seed);
-		auto [pid, report] = start(one, seed, heap_for(one));
-		children_[pid] = {seed, report};
+		const Heap &heap = heap_for(one);
+		const unsigned slot = free_slot();
+		auto [pid, report] = start(one, seed, heap, slot);
+		children_[pid] = {seed, report, slot};
 	}
 	bool going_on() const
 	{
@@ -187,17 +219,19 @@ private:
 		Options whole = o;
 		whole.crash = false;
 		whole.history.clear();
-		auto [pid, report] = start(whole, 1, heap);
+		auto [pid, report] = start(whole, 1, heap, free_slot());
 		std::string text = read_all(report);
 		int status;
 		waitpid(pid, &status, 0);
+		remove_copies(heap, 1); /* with a planted bug, it may have died */
 		std::istringstream in(text);
 		uint64_t n[NUMBERS] = {};
 		for (auto &x : n)
 			in >> x;
 		return n[ACCESSES] ? n[ACCESSES] : 10000;
 	}
-	std::pair<pid_t, int> start(const Options &o, uint64_t seed, const Heap &heap)
+	std::pair<pid_t, int> start(
+	        const Options &o, uint64_t seed, const Heap &heap, unsigned slot)
 	{
 		int ends[2];
 		if (pipe(ends))
@@ -206,7 +240,8 @@ private:
 		pid_t child = fork();
 		if (child == 0) {
 			close(ends[0]);
-			run_child(o, system_, seed, heap.longest, heap.file, ends[1]);
+			run_child(o, system_, seed, heap.longest, heap.file, spares_of(slot),
+			        ends[1]);
 		}
 		close(ends[1]);
 		return {child, ends[0]};
@@ -243,9 +278,13 @@ private:
 			violation =
 			        without_report(child.seed, "a call failed that must not (above)");
 		std::cout << violation << std::flush;
+		remove_copies(heap_for(options_of(o_, child.seed)), child.seed);
+	}
+	/* Of a child that has died. */
+	static void remove_copies(const Heap &heap, uint64_t seed)
+	{
 		for (const std::string end : {"", ".image"})
-			std::filesystem::remove_all(heap_for(options_of(o_, child.seed)).file +
-			                            "." + std::to_string(child.seed) + end);
+			std::filesystem::remove_all(path_of(heap.file, seed) + end);
 	}
 	/* Read the pairs of points in a child's report. */
 	void learn(std::istream &in)
@@ -276,6 +315,7 @@ private:
 	uint64_t runs_ = 0, violations_ = 0, found_with_ = 0, sums_[NUMBERS] = {};
 	uint64_t pairs_[PAIR_WORDS] = {};
 	unsigned learnt_ = 0, idle_ = 0; /* pairs; runs since the last new one */
+	unsigned slots_ = 0;             /* that children have had */
 	std::map<pid_t, Child> children_;
 };
 

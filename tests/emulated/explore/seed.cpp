@@ -5,14 +5,11 @@
 #include "seed.hpp"
 
 #include "../../../emulator/emulated.h"
+#include "copies.hpp"
 #include "run.hpp"
-
-#include <filesystem>
 
 namespace explore
 {
-
-namespace fs = std::filesystem;
 
 Run run;
 
@@ -91,12 +88,6 @@ static void prepare_run(const Options &o, const Plan &plan, uint64_t seed, const
 	run.crash_near_return = plan.crash_near_return ? plan.crash_after : 0;
 	run.crash_if_risky = plan.crash_near_return == 2;
 	snprintf(run.path, sizeof run.path, "%s", path.c_str());
-}
-
-/* A heap's file; or the directory of a group. */
-static void copy_heap(const std::string &from, const std::string &to)
-{
-	fs::copy(from, to, fs::copy_options::overwrite_existing | fs::copy_options::recursive);
 }
 
 static void attach_oracle()

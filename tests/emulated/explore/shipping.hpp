@@ -12,6 +12,7 @@
 #ifndef EXPLORE_SHIPPING_HPP
 #define EXPLORE_SHIPPING_HPP
 
+#include "copies.hpp"
 #include "internals.hpp"
 #include "run.hpp"
 
@@ -139,8 +140,7 @@ private:
 	static void write_heap(const std::string &initial, const std::string &path,
 	        const std::vector<uint8_t> &heap)
 	{
-		std::filesystem::copy_file(
-		        initial, path, std::filesystem::copy_options::overwrite_existing);
+		copy_heap(initial, path);
 		std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
 		file.seekp(static_cast<std::streamoff>(super_of(initial).heap_offset));
 		file.write(reinterpret_cast<const char *>(heap.data()),

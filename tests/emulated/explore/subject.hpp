@@ -7,6 +7,7 @@
 #ifndef EXPLORE_SUBJECT_HPP
 #define EXPLORE_SUBJECT_HPP
 
+#include "copies.hpp"
 #include "seed.hpp"
 #include "shipping.hpp"
 #include "worker.hpp"
@@ -152,7 +153,7 @@ std::string check_shipped(const Options &o, const std::string &initial, const st
 			if (!wrong.empty())
 				wrong = "on the old heap, which follows: " + wrong;
 		}
-		std::filesystem::remove(path);
+		remove_copy(path);
 		S::drop_role(failed);
 	}
 	return wrong;
