@@ -25,11 +25,6 @@ void use_spares(const std::string &directory)
 	spares = directory;
 }
 
-[[noreturn]] static void die_of_copy(const std::string &path)
-{
-	die("explore: cannot copy to " + path + ": " + strerror(errno));
-}
-
 /* Of those that this process has left: it may still have them open, and locked. */
 static std::string own_spares()
 {
@@ -48,23 +43,28 @@ static void take_spare(const std::string &to)
 	}
 }
 
+void copy_part(const std::string &from, const std::string &to, uint64_t at, uint64_t bytes)
+{
+	const int in = open(from.c_str(), O_RDONLY | O_CLOEXEC),
+	          out = open(to.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	auto place = static_cast<off_t>(at);
+	const off_t end = place + static_cast<off_t>(bytes);
+	bool copied = in >= 0 && out >= 0 && lseek(out, place, SEEK_SET) == place;
+	while (copied && place < end)
+		copied = sendfile(out, in, &place, static_cast<size_t>(end - place)) > 0;
+	if (!copied)
+		die("explore: cannot copy " + from + " to " + to + ": " + strerror(errno));
+	close(in);
+	close(out);
+}
+
 /* Not truncated first: that would free the pages. */
 static void copy_file(const std::string &from, const std::string &to)
 {
 	if (!fs::exists(to))
 		take_spare(to);
-	const int in = open(from.c_str(), O_RDONLY | O_CLOEXEC),
-	          out = open(to.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	const auto bytes = static_cast<off_t>(fs::file_size(from));
-	if (in < 0 || out < 0)
-		die_of_copy(to);
-	for (off_t at = 0; at < bytes;)
-		if (sendfile(out, in, &at, static_cast<size_t>(bytes - at)) <= 0)
-			die_of_copy(to);
-	if (ftruncate(out, bytes))
-		die_of_copy(to);
-	close(in);
-	close(out);
+	copy_part(from, to, 0, fs::file_size(from));
+	fs::resize_file(to, fs::file_size(from));
 }
 
 void copy_heap(const std::string &from, const std::string &to)

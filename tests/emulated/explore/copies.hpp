@@ -9,6 +9,7 @@
 #ifndef EXPLORE_COPIES_HPP
 #define EXPLORE_COPIES_HPP
 
+#include <cstdint>
 #include <string>
 
 namespace explore
@@ -20,6 +21,9 @@ void use_spares(const std::string &directory);
 
 /* Copy a heap's file, or a directory of them.  What lay there is overwritten. */
 void copy_heap(const std::string &from, const std::string &to);
+
+/* Copy bytes of one file to the same place in another. */
+void copy_part(const std::string &from, const std::string &to, uint64_t at, uint64_t bytes);
 
 /* Remove a copy, if there is one. */
 void remove_copy(const std::string &path);

@@ -90,7 +90,7 @@ public:
 			heap_->engine.bulk.commit_may_map = 0;
 		if (heap_->durability.ship.on) {
 			unseen([&] {
-				shipping_log.start(heap_->durability);
+				shipping_log.start();
 				return 0;
 			});
 		}

@@ -20,7 +20,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -31,10 +30,9 @@ namespace explore
 class ShippingLog
 {
 public:
-	/* The heap is open, and nothing has run. */
-	void start(const durability &worker)
+	/* Nothing has run. */
+	void start()
 	{
-		applied_.assign(worker.image, worker.image + worker.super->heap_bytes);
 		frames_.clear();
 	}
 	/* The updates [from, to), whole in the ring that `d` sees. */
@@ -50,15 +48,14 @@ public:
 				add(d, walk.entry);
 			if (walk.broken)
 				abort();
-			for (const Change &change : frames_.back().changes)
-				change.make(applied_);
 		}
 	}
 	/* `initial`: the file of the heap as it was at first, closed; `failed`: as the power
 	 * failure has left it.  Make `path` of them: a closed heap without a role. */
 	void make_standby(const std::string &initial, const std::string &path) const
 	{
-		write_heap(initial, path, applied_);
+		copy_heap(initial, path);
+		apply(path, 0);
 	}
 	void make_old_heap(const std::string &initial, const std::string &failed,
 	        const std::string &path) const
@@ -69,16 +66,9 @@ public:
 		uint64_t tail = 0;
 		if (media_tail(&view, &tail))
 			abort();
-		std::vector<uint8_t> heap(super.heap_bytes);
-		std::ifstream file(failed, std::ios::binary);
-		file.seekg(static_cast<std::streamoff>(super.heap_offset));
-		file.read(reinterpret_cast<char *>(heap.data()),
-		        static_cast<std::streamsize>(heap.size()));
-		for (const Frame &frame : frames_)
-			for (const Change &change : frame.changes)
-				if (frame.durts >= tail)
-					change.make(heap);
-		write_heap(initial, path, heap);
+		copy_heap(initial, path);
+		copy_part(failed, path, super.heap_offset, super.heap_bytes);
+		apply(path, tail);
 	}
 
 	/* Whether the file of a closed heap is that of a primary. */
@@ -107,10 +97,6 @@ private:
 	struct Change {
 		uint64_t at;
 		std::vector<uint8_t> bytes;
-		void make(std::vector<uint8_t> &heap) const
-		{
-			memcpy(&heap.at(at), bytes.data(), bytes.size());
-		}
 	};
 	struct Frame {
 		uint64_t durts;
@@ -137,17 +123,26 @@ private:
 		file.read(reinterpret_cast<char *>(&super), sizeof super);
 		return super;
 	}
-	static void write_heap(const std::string &initial, const std::string &path,
-	        const std::vector<uint8_t> &heap)
+	/* Store in the heap of this file what the updates from `tail` on have stored. */
+	void apply(const std::string &path, uint64_t tail) const
 	{
-		copy_heap(initial, path);
-		std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
-		file.seekp(static_cast<std::streamoff>(super_of(initial).heap_offset));
-		file.write(reinterpret_cast<const char *>(heap.data()),
-		        static_cast<std::streamsize>(heap.size()));
+		const media_super super = super_of(path);
+		const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+		for (const Frame &frame : frames_)
+			for (const Change &change : frame.changes) {
+				const size_t n = change.bytes.size();
+				if (frame.durts < tail)
+					continue;
+				if (change.at + n > super.heap_bytes ||
+				        pwrite(file, change.bytes.data(), n,
+				                static_cast<off_t>(
+				                        super.heap_offset + change.at)) !=
+				                static_cast<ssize_t>(n))
+					abort();
+			}
+		close(file);
 	}
 
-	std::vector<uint8_t> applied_;
 	std::vector<Frame> frames_;
 };
 
