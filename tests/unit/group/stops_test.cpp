@@ -2,8 +2,8 @@
  *
  * stops_test.cpp - a heap joins or leaves a group, and each call that writes ends the process, or
  * fails, in turn: afterwards the group opens, and the heap is a member, or a heap like any other.
- * And groups open without threads of libfur's.  It stands in the system's place, and so is a program
- * of its own.
+ * And groups open without threads of libfur's.  It stands in the system's place, and so is a
+ * program of its own.
  */
 #include "group_dir.hpp"
 
