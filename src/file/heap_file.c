@@ -261,17 +261,25 @@ int heap_take_file(int fd, const char *path, enum heap_lock lock, struct heap_fi
 	return error;
 }
 
+/* The kernel takes a mapping away for one thread of a process at a time, which takes long where it
+ * has many pages; but it lets several threads give the pages back first. */
+static void unmap(void *at, uint64_t bytes)
+{
+	madvise(at, bytes, MADV_DONTNEED);
+	munmap(at, bytes);
+}
+
 void heap_close_file(struct heap_file *file)
 {
 	if (file->mapped_bytes && file->writable != file->base)
-		munmap(file->writable, file->mapped_bytes);
+		unmap(file->writable, file->mapped_bytes);
 	if (file->mapped_bytes) {
 		checker_show(file->base, file->mapped_bytes);
-		munmap(file->base, file->mapped_bytes);
+		unmap(file->base, file->mapped_bytes);
 	}
 	if (file->super) {
 		arch_persistent_gone(file->super);
-		munmap(file->super, file->file_bytes);
+		unmap(file->super, file->file_bytes);
 	}
 	if (file->temporary) {
 		unlink(file->temporary);

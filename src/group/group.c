@@ -273,15 +273,13 @@ static void close_some(void *arg, unsigned thread)
 static int close_members(struct fur_group *g)
 {
 	struct closing c = {.g = g, .mutex = PTHREAD_MUTEX_INITIALIZER};
-	const struct durability *first = NULL;
 	uint64_t n = 0, bytes = 0;
 	for (uint64_t k = 0; k < g->limit && g->owner == getpid(); k++)
 		if (g->members[k].heap) {
-			first = &g->members[k].heap->durability;
-			bytes += durability_heap_bytes(first);
+			bytes += durability_heap_bytes(&g->members[k].heap->durability);
 			n++;
 		}
-	apply_on_threads(n ? apply_threads_for_heaps(first, n, bytes) : 1, close_some, &c);
+	apply_on_threads(apply_threads_for_heaps(n, bytes), close_some, &c);
 	if (c.error)
 		fur_fail(c.error, "%s", c.message ? c.message : fur_strerror(c.error));
 	free(c.message);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "group/group.h"
 #include "group/group_file.h"
+#include "replay/apply.h"
 #include "replay/join.h"
 
 #include <stdio.h>
@@ -63,6 +64,15 @@ int group_check_member(const struct fur_group *g, unsigned member, const struct 
 
 /* ---------------------------------------------------------------- the files */
 
+struct opening {
+	struct fur_group *g;
+	struct heap_file *files;        /* [most] */
+	struct replay_result *replayed; /* [most] */
+	/* Of open_some() */
+	uint64_t next; /* of the members */
+	uint64_t failed;
+};
+
 void group_forget_member(struct fur_group *g, unsigned member, enum group_state state)
 {
 	free(g->members[member].path);
@@ -105,14 +115,14 @@ static int fail_missing(const struct fur_group *g, unsigned member)
 	        member, g->path);
 }
 
-/* Open a member's file.  file->fd is -1 if there is none. */
+/* Open a member's file, if it is not open.  file->fd is -1 if there is none. */
 static int open_file(struct fur_group *g, unsigned k, bool partial, struct heap_file *file)
 {
 	const bool whole = g->members[k].state == GROUP_MEMBER;
 	char *path = group_member_path(g, k);
 	if (!path)
 		return FUR_ENOMEM;
-	int error = heap_open_file(path, HEAP_LOCK_WORKER, file);
+	int error = file->fd < 0 ? heap_open_file(path, HEAP_LOCK_WORKER, file) : 0;
 	if (error == FUR_ENOENT)
 		error = whole && !partial ? fail_missing(g, k) : 0;
 	else if (!error && whole)
@@ -126,26 +136,52 @@ static int open_file(struct fur_group *g, unsigned k, bool partial, struct heap_
 	return error;
 }
 
-static int open_files(struct fur_group *g, bool partial, struct heap_file *files)
+static void close_files(const struct opening *o)
 {
+	for (unsigned k = 0; k < o->g->most; k++)
+		if (o->files[k].fd >= 0)
+			heap_close_file(&o->files[k]);
+}
+
+static void open_some(void *arg, unsigned thread)
+{
+	struct opening *o = arg;
+	uint64_t k;
+	(void)thread;
+	while ((k = arch_fetch_add(&o->next, 1)) < o->g->limit) {
+		char *path = o->g->members[k].path ? group_member_path(o->g, (unsigned)k) : NULL;
+		const int error = path ? heap_open_file(path, HEAP_LOCK_WORKER, &o->files[k]) : 0;
+		if (error && error != FUR_ENOENT)
+			arch_store(&o->failed, 1);
+		free(path);
+	}
+}
+
+/* Several at a time: the look for holes takes long on tmpfs, and a disk can read for several.  What
+ * could not be opened is opened again, in order and by this thread, so that the error is that of
+ * the first member that fails.  If a file was refused all are: two members may be one file, of
+ * which the first has to be open then. */
+static int open_files(struct opening *o, bool partial)
+{
+	struct fur_group *g = o->g;
+	const unsigned threads = apply_threads_for_heaps(g->limit, UINT64_MAX);
 	int error = 0;
 	bool completed = false;
+	if (threads > 1)
+		apply_on_threads(threads, open_some, o);
+	if (o->failed)
+		close_files(o);
 	for (unsigned k = 0; !error && k < g->most; k++) {
 		const enum group_state state = g->members[k].state;
 		if (!g->members[k].path)
 			continue;
-		error = open_file(g, k, partial, &files[k]);
+		error = open_file(g, k, partial, &o->files[k]);
 		completed |= state != g->members[k].state;
 	}
 	return error || !completed ? error : group_file_replace(g);
 }
 
 /* ----------------------------------------------------------------- the heaps */
-
-struct opening {
-	struct heap_file *files;        /* [most] */
-	struct replay_result *replayed; /* [most] */
-};
 
 static int begin_all(struct fur_group *g, struct opening *o)
 {
@@ -227,14 +263,16 @@ static void give_up_all(struct fur_group *g)
 
 int group_open_members(struct fur_group *g, bool partial)
 {
-	struct opening o = {calloc(g->most, sizeof *o.files), calloc(g->most, sizeof *o.replayed)};
+	struct opening o = {.g = g,
+	        .files = calloc(g->most, sizeof *o.files),
+	        .replayed = calloc(g->most, sizeof *o.replayed)};
 	int error = o.files && o.replayed
 	                    ? 0
 	                    : fur_fail(FUR_ENOMEM, "no memory to open a group: free some memory");
-	for (unsigned k = 0; !error && k < g->most; k++)
+	for (unsigned k = 0; o.files && k < g->most; k++)
 		o.files[k].fd = -1;
 	if (!error)
-		error = open_files(g, partial, o.files);
+		error = open_files(&o, partial);
 	if (!error)
 		error = begin_all(g, &o);
 	if (!error)
@@ -243,9 +281,8 @@ int group_open_members(struct fur_group *g, bool partial)
 		error = finish_all(g, &o);
 	if (error)
 		give_up_all(g);
-	for (unsigned k = 0; o.files && k < g->most; k++)
-		if (o.files[k].fd >= 0)
-			heap_close_file(&o.files[k]);
+	if (o.files)
+		close_files(&o);
 	free(o.files);
 	free(o.replayed);
 	return error;

@@ -294,9 +294,9 @@ unsigned apply_threads(const struct durability *d, uint64_t log_bytes)
 	return n < 1 ? 1 : n > REPLAY_THREADS_MOST ? REPLAY_THREADS_MOST : (unsigned)n;
 }
 
-unsigned apply_threads_for_heaps(const struct durability *d, uint64_t n, uint64_t bytes)
+unsigned apply_threads_for_heaps(uint64_t n, uint64_t bytes)
 {
-	const uint64_t worth = bytes / d->replay_options.least_bytes;
+	const uint64_t worth = bytes / REPLAY_DEFAULTS.least_bytes;
 	n = n < arch_cores() ? n : arch_cores();
 	n = n < worth ? n : worth;
 	return n < 1 ? 1 : n > REPLAY_THREADS_MOST ? REPLAY_THREADS_MOST : (unsigned)n;

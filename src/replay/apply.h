@@ -67,9 +67,9 @@ void apply_on_threads(unsigned parts, void (*part)(void *arg, unsigned n), void 
 /* The number of threads that are worth starting for this many bytes of log. */
 unsigned apply_threads(const struct durability *d, uint64_t log_bytes);
 
-/* The same where each thread takes whole heaps: for `n` heaps, `d` one of them, and this many bytes
- * in all. */
-unsigned apply_threads_for_heaps(const struct durability *d, uint64_t n, uint64_t bytes);
+/* The same where each thread takes whole heaps: for `n` heaps, and this many bytes in all.  For
+ * work that takes long for small heaps too, UINT64_MAX bytes. */
+unsigned apply_threads_for_heaps(uint64_t n, uint64_t bytes);
 
 /* The beginning of the n-th of equal shares of [0, all). */
 static inline uint64_t apply_share(uint64_t all, unsigned n, unsigned shares)

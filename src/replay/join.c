@@ -140,7 +140,7 @@ static int each(struct join *j, uint64_t bytes, int (*step)(struct join *j, stru
 {
 	j->step = step;
 	j->next = 0;
-	apply_on_threads(apply_threads_for_heaps(j->members[0].d, j->n, bytes), take_steps, j);
+	apply_on_threads(apply_threads_for_heaps(j->n, bytes), take_steps, j);
 	for (unsigned k = 0; k < j->n; k++)
 		if (j->members[k].error)
 			return fail_of(j, &j->members[k], say_kept_error(&j->members[k]));

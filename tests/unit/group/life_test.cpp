@@ -5,6 +5,8 @@
 #include "../version_1.hpp"
 #include "group_dir.hpp"
 
+#include <algorithm>
+#include <array>
 #include <thread>
 
 namespace
@@ -12,6 +14,20 @@ namespace
 
 class Group : public GroupDir
 {
+protected:
+	/* Descriptors and mappings that this process has of files in the directory. */
+	long held() const
+	{
+		long n = 0;
+		for (const auto &fd : std::filesystem::directory_iterator("/proc/self/fd")) {
+			std::error_code gone; /* that of the iterator itself */
+			n += std::filesystem::read_symlink(fd, gone).string().starts_with(dir_);
+		}
+		std::ifstream maps("/proc/self/maps");
+		for (std::string line; std::getline(maps, line);)
+			n += line.find(dir_) != std::string::npos;
+		return n;
+	}
 };
 
 TEST_F(Group, WithoutMembers_IsThereAgain)
@@ -490,6 +506,81 @@ TEST_F(Group, AnotherHeapInAMembersPlace_IsRefused)
 	EXPECT_TRUE(message_has("is in no group")) << fur_errormsg();
 	EXPECT_EQ(try_open(true), FUR_EGROUP);
 	std::filesystem::rename(in_dir("away"), heap_name(1));
+	open();
+}
+
+/* ---------------------------------------------------------- several that fail */
+
+/* Something stands in the way of a heap, while this lives: so it opens with `error`. */
+class Trouble
+{
+public:
+	Trouble(int error, const std::string &heap) : error_(error), heap_(heap)
+	{
+		if (error_ == FUR_EBUSY) {
+			EXPECT_EQ(heap_open_file(heap_.c_str(), HEAP_LOCK_WORKER, &file_), 0);
+			return;
+		}
+		std::filesystem::rename(heap_, heap_ + "-away");
+		if (error_ == FUR_ENOTHEAP)
+			put_text(heap_, "no heap");
+	}
+	~Trouble()
+	{
+		if (error_ == FUR_EBUSY)
+			heap_close_file(&file_);
+		else
+			std::filesystem::rename(heap_ + "-away", heap_);
+	}
+	Trouble(const Trouble &) = delete;
+
+private:
+	int error_;
+	std::string heap_;
+	heap_file file_;
+};
+
+/* They are opened beside each other: whichever fails first, the error is the lowest one's. */
+TEST_F(Group, OfMembersThatFail_TheLowestIsNamed_AndNoneStaysOpen)
+{
+	create(6);
+	for (unsigned k = 0; k < 6; k++)
+		put(k, 10 + k);
+	close();
+	std::array errors = {FUR_ENOENT, FUR_ENOTHEAP, FUR_EBUSY};
+	std::ranges::sort(errors);
+	do {
+		{
+			const Trouble first(errors[0], heap_name(1)), next(errors[1], heap_name(3)),
+			        last(errors[2], heap_name(4));
+			const long before = held();
+			EXPECT_EQ(try_open(), errors[0]);
+			EXPECT_TRUE(message_has("heap1:")) << fur_errormsg();
+			EXPECT_EQ(held(), before);
+			for (unsigned k : {0u, 2u, 5u})
+				fur::Heap::open(heap_name(k), small_options());
+		}
+		open();
+		for (unsigned k = 0; k < 6; k++)
+			EXPECT_EQ(get(k), 10 + k);
+		close();
+		EXPECT_EQ(held(), 0);
+	} while (std::ranges::next_permutation(errors).found);
+}
+
+TEST_F(Group, TwoMembersAreOneFile_TheSecondIsNamed)
+{
+	create(3);
+	close();
+	std::filesystem::rename(heap_name(2), in_dir("away"));
+	std::filesystem::create_hard_link(heap_name(0), heap_name(2));
+	for (int n = 0; n < 5; n++) {
+		EXPECT_EQ(try_open(), FUR_EBUSY);
+		EXPECT_TRUE(message_has("heap2:") && message_has("twice in this one"))
+		        << fur_errormsg();
+		EXPECT_EQ(held(), 0);
+	}
+	std::filesystem::rename(in_dir("away"), heap_name(2));
 	open();
 }
 

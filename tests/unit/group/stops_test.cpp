@@ -2,14 +2,17 @@
  *
  * stops_test.cpp - a heap joins or leaves a group, and each call that writes ends the process, or
  * fails, in turn: afterwards the group opens, and the heap is a member, or a heap like any other.
- * It stands in the system's place, and so is a program of its own.
+ * And groups open without threads of libfur's.  It stands in the system's place, and so is a
+ * program of its own.
  */
 #include "group_dir.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <dlfcn.h>
 #include <functional>
 #include <sys/uio.h>
+#include <thread>
 
 namespace
 {
@@ -21,6 +24,9 @@ Stop stop = Stop::NOTHING;
 long stop_at, calls;
 pthread_t armed_by;
 constexpr int ENDED = 77;
+
+/* Threads that were refused; negative: none is. */
+std::atomic<long> refused = -1;
 
 /* Other threads are libfur's own. */
 bool stops_here()
@@ -73,6 +79,16 @@ EXPORT int linkat(int at, const char *from, int to_at, const char *to, int flags
 {
 	static auto *const next = next_of<decltype(linkat)>("linkat");
 	return stops_here() ? -1 : next(at, from, to_at, to, flags);
+}
+
+EXPORT int pthread_create(
+        pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *arg) noexcept
+{
+	static auto *const next = next_of<decltype(pthread_create)>("pthread_create");
+	if (refused < 0)
+		return next(thread, how, run, arg);
+	refused++;
+	return EAGAIN;
 }
 
 namespace
@@ -307,6 +323,34 @@ TEST_F(Stops, AGroupThatWasNotClosedIsOpened)
 			}
 		}
 	}
+}
+
+/* As with threads, in the calling one. */
+TEST_F(Stops, AGroupIsOpenedWithoutThreads)
+{
+	create(4);
+	close();
+	run_in_child([&] {
+		open();
+		for (unsigned k = 0; k < 4; k++)
+			put(k, 20 + k);
+		_exit(0);
+	});
+	std::filesystem::rename(heap_name(1), in_dir("away"));
+	put_text(heap_name(1), "no heap");
+	std::filesystem::rename(heap_name(3), in_dir("away too"));
+	refused = 0;
+	EXPECT_EQ(try_open(), FUR_ENOTHEAP);
+	EXPECT_TRUE(message_has("heap1:")) << fur_errormsg();
+	std::filesystem::rename(in_dir("away"), heap_name(1));
+	std::filesystem::rename(in_dir("away too"), heap_name(3));
+	open();
+	if (std::thread::hardware_concurrency() > 1) {
+		EXPECT_GE(refused, 2);
+	}
+	refused = -1;
+	for (unsigned k = 0; k < 4; k++)
+		EXPECT_EQ(get(k), 20 + k);
 }
 
 } // namespace
