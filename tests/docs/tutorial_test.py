@@ -41,36 +41,36 @@ END = "end of command"
 COMPILE = """#!/bin/sh
 set -e
 compiler() {
-	%s "$@"
+    %s "$@"
 }
 # compile ARGUMENT...: without those for the linker
 compile() {
-	name=
-	for word do
-		shift
-		case $name$word in
-		-o) name=of: ;;
-		of:* | -l* | -L*) name= ;;
-		*) set -- "$@" "$word" ;;
-		esac
-	done
-	compiler -c "$@" -o "$object"
+    name=
+    for word do
+        shift
+        case $name$word in
+        -o) name=of: ;;
+        of:* | -l* | -L*) name= ;;
+        *) set -- "$@" "$word" ;;
+        esac
+    done
+    compiler -c "$@" -o "$object"
 }
 source=
 for word do
-	case $word in
-	-c) compiler "$@"; exit ;;
-	*.cpp) source=$word ;;
-	esac
+    case $word in
+    -c) compiler "$@"; exit ;;
+    *.cpp) source=$word ;;
+    esac
 done
 if [ "$source" ]; then
-	object=$0.o
-	compile "$@"
-	for word do
-		shift
-		[ "$word" != "$source" ] || word=$object
-		set -- "$@" "$word"
-	done
+    object=$0.o
+    compile "$@"
+    for word do
+        shift
+        [ "$word" != "$source" ] || word=$object
+        set -- "$@" "$word"
+    done
 fi
 compiler "$@"
 """
