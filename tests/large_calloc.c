@@ -2,10 +2,15 @@
  *
  * large_calloc.c - calloc() for the programs of tests: pages of a large block are not touched.
  *
- * `meson test` sets MALLOC_PERTURB_, with which glibc fills what malloc() returns.  Its calloc() then
- * also fills a block that it has just mapped, and zeroes it again.  libfur allocates 8 MiB in this
- * way for each heap that it opens, and uses a few pages of it.  Whatever the filling is, calloc()
- * returns zeros: no test can see it.
+ * libfur allocates 8 MiB with calloc() for each heap that it opens, and uses a few pages of it.  They
+ * cost nothing if glibc maps them anew.  But
+ *
+ *  - `meson test` sets MALLOC_PERTURB_, with which glibc fills what malloc() returns.  Its calloc()
+ *    then also fills a block that it has just mapped, and zeroes it again.
+ *  - when such a block is freed for the first time, glibc keeps its memory, and that of later ones,
+ *    and zeroes it at the next calloc(); in a child of fork() this copies each page.
+ *
+ * In each case calloc() returns zeros: no test can see a difference.
  */
 #include <malloc.h>
 #include <stddef.h>
@@ -18,12 +23,15 @@ void *__libc_calloc(size_t n, size_t bytes);
 
 __attribute__((visibility("default"))) void *calloc(size_t n, size_t bytes)
 {
-	const char *perturb = n && bytes >= LARGE / n ? getenv("MALLOC_PERTURB_") : NULL;
-	if (!perturb)
+	if (n == 0 || bytes < LARGE / n)
 		return __libc_calloc(n, bytes);
-	mallopt(M_PERTURB, 0);
+	const char *perturb = getenv("MALLOC_PERTURB_");
+	mallopt(M_MMAP_THRESHOLD, LARGE);
+	if (perturb)
+		mallopt(M_PERTURB, 0);
 	void *p = __libc_calloc(n, bytes);
-	mallopt(M_PERTURB, atoi(perturb));
+	if (perturb)
+		mallopt(M_PERTURB, atoi(perturb));
 	return p;
 }
 #endif

@@ -13,41 +13,18 @@ import subprocess
 import sys
 import tempfile
 
+from sparse_file import PIECE, contents, copy_sparse
+
 fur_check, resize, growing_heap, info = sys.argv[1:]
 place = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
 whole, heap = place + "/whole", place + "/heap"
 SIZE = (256, 384)  # of the two copies of the size in the superblock
 STATE = 512
 MOST = 64 << 20
-PIECE = 65536
 
 
 def run(*command):
     return subprocess.run(command, capture_output=True, text=True)
-
-
-def pieces(path):
-    """The size of the file, and its pieces that are no holes, by their places."""
-    found: dict[int, bytes] = {}
-    with open(path, "rb") as f:
-        size = f.seek(0, os.SEEK_END)
-        at = 0
-        while True:
-            try:
-                at = f.seek(at, os.SEEK_DATA)
-            except OSError:  # only a hole is left
-                return size, found
-            end = f.seek(at, os.SEEK_HOLE)
-            f.seek(at)
-            while at < end:
-                found[at] = f.read(min(PIECE - at % PIECE, end - at))
-                at += len(found[at])
-
-
-def contents(path):
-    """The same without zeros: most of such a file is a hole, or could be one."""
-    size, found = pieces(path)
-    return size, {at: stripped for at, piece in found.items() if (stripped := piece.rstrip(b"\0"))}
 
 
 def word(path, at):
@@ -63,12 +40,7 @@ def poke(at, what):
 
 
 def fresh():
-    size, found = pieces(whole)
-    with open(heap, "wb") as f:
-        for at, piece in found.items():
-            f.seek(at)
-            f.write(piece)
-        f.truncate(size)
+    copy_sparse(whole, heap)
 
 
 def expect_opens():
