@@ -45,7 +45,7 @@ namespace
 using tools::Json;
 using tools::WrongUsage;
 
-enum : uint64_t { GRANULE_BYTES = 4096, MOST_ENTRY = 200, MIB = 1 << 20 };
+enum : uint64_t { GRANULE_BYTES = 4096, MOST_ENTRY = 200, MIB = 1 << 20, FEW_ENTRIES = 1 << 14 };
 
 struct Settings : bench::NearSettings {
 	std::string heap;
@@ -82,7 +82,7 @@ public:
 		block_ = fur::update(self, [&](fur_update *tx) {
 			return static_cast<uint8_t *>(fur_alloc(tx, room));
 		});
-		if (!block_ || s.bulk_bytes * s.bulk_records > room)
+		if (!block_ || s.bulk_bytes * s.bulk_records > room || spread_ > room)
 			throw std::runtime_error("the heap is too small: use a larger --heap-mib");
 	}
 	void fill()
@@ -97,8 +97,10 @@ private:
 	{
 		fur::Options o;
 		o.heap_bytes = s.heap_mib * MIB;
-		o.log_bytes = 64 * MIB;
-		o.ring_slots = 1 << 18;
+		/* All updates stay in the log. */
+		const bool few = s.updates * s.entries + s.bulk_records <= FEW_ENTRIES;
+		o.log_bytes = few ? 4 * MIB : 64 * MIB;
+		o.ring_slots = few ? 2 * FEW_ENTRIES : 1 << 18;
 		o.max_threads = 2;
 		return fur::Heap::create(s.heap, o);
 	}
@@ -497,7 +499,7 @@ void add_options(tools::CommandLine &line, Settings &s)
 {
 	bench::add_near_options(line, s, "of the updates");
 	line.option("--heap", s.heap, "the heap file; the run removes it");
-	line.option("--heap-mib", s.heap_mib, "its size in MiB").range(16, 1024);
+	line.option("--heap-mib", s.heap_mib, "its size in MiB").range(4, 1024);
 	line.option("--elements", s.elements, "that have a shard of the image each").range(1, 64);
 	line.option("--updates", s.updates, "updates to recover").range(1, 1 << 17);
 	line.option("--entries", s.entries, "entries of each update").range(1, 100);

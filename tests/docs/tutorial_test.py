@@ -25,8 +25,8 @@ import tempfile
 from markdown_blocks import blocks_of
 
 source, build, *words = sys.argv[1:]
-# By its path, and without ccache, which would find the test's own `c++` in its place.
-compiler = [shutil.which(word) or word for word in words if os.path.basename(word) != "ccache"]
+# By its path: ccache would find the test's own `c++` in its place.
+compiler = [shutil.which(word) or word for word in words]
 page = f"{source}/docs/tutorial.md"
 tutorial = f"{source}/examples/tutorial"
 
@@ -36,6 +36,44 @@ NUMBER = re.compile(rf"{UUID}|0x[0-9a-f]+|\d+(?:\.\d+)?")
 KILLED = re.compile(r"^\S+: line \d+: +\d+ Killed .*$", re.MULTILINE)
 IN_FLIGHT = re.compile(r"\S+: lost or never finished: update \d+ ")
 END = "end of command"
+# The test's own `c++`.  A command that compiles a program and links it does so in two steps: ccache
+# keeps only the first one.
+COMPILE = """#!/bin/sh
+set -e
+compiler() {
+    %s "$@"
+}
+# compile ARGUMENT...: without those for the linker
+compile() {
+    name=
+    for word do
+        shift
+        case $name$word in
+        -o) name=of: ;;
+        of:* | -l* | -L*) name= ;;
+        *) set -- "$@" "$word" ;;
+        esac
+    done
+    compiler -c "$@" -o "$object"
+}
+source=
+for word do
+    case $word in
+    -c) compiler "$@"; exit ;;
+    *.cpp) source=$word ;;
+    esac
+done
+if [ "$source" ]; then
+    object=$0.o
+    compile "$@"
+    for word do
+        shift
+        [ "$word" != "$source" ] || word=$object
+        set -- "$@" "$word"
+    done
+fi
+compiler "$@"
+"""
 SECONDS = 200
 
 
@@ -124,12 +162,13 @@ def install(place):
     prefix = os.path.dirname(destination_of(place, "fur.h"))
     os.mkdir(f"{place}/bin")
     with open(f"{place}/bin/c++", "w") as file:
-        file.write(f'#!/bin/sh\nexec {shlex.join(compiler)} -Wall -Wextra -Wshadow -Werror "$@"\n')
+        file.write(COMPILE % shlex.join([*compiler, *"-Wall -Wextra -Wshadow -Werror".split()]))
     os.chmod(f"{place}/bin/c++", 0o755)
     library = os.path.realpath(destination_of(place, "libfur.so"))
     more = {
         "PATH": f"{place}/bin:{prefix}/bin:{os.environ['PATH']}",
         "CXX": f"{place}/bin/c++",
+        "CCACHE_BASEDIR": place,  # whose name is another each time
         "PKG_CONFIG_PATH": destination_of(place, "libfur.pc"),
         "PKG_CONFIG_SYSROOT_DIR": place,
         "CMAKE_PREFIX_PATH": prefix,

@@ -15,7 +15,7 @@ program, *plants = sys.argv[1:]
 # Machines of each kind and back end; elements and tasklets for them.
 NATIVE = [("threads", 4, 5), ("threads:coherent", 4, 1)]
 EMULATED = [("upmem", 4, 5), ("pul-ndp:nvm", 4, 1)]
-SMALL = ["--heap-mib", "16", "--updates", "1000"]
+SMALL = ["--heap-mib", "4", "--updates", "1000"]
 # Entries that overlap, so that their order matters.
 CLOSE = ["--spread", "1024"]
 # Next to a bulk update, whose results lie in the heap: records of whole words, of parts of words,

@@ -4,6 +4,8 @@
 with CMake if it is there, and run them.
 
     install_test.py SOURCE BUILD
+
+With ccache, where there is one.
 """
 import os
 import shutil
@@ -12,6 +14,7 @@ import sys
 import tempfile
 
 source, build = sys.argv[1], sys.argv[2]
+ccache = [found] if (found := shutil.which("ccache")) else []
 
 VERSION_PROGRAM = """#include <fur.h>
 #include <stdio.h>
@@ -132,7 +135,11 @@ def with_pkg_config(place, flags):
         (["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror"], "orders.cpp"),
     ):
         output = f"{folder}/{program.split('.')[0]}"
-        run(*compiler, f"{source}/examples/{program}", *flags, "-o", output)
+        # In two steps: ccache keeps only the first one.
+        of_compiler = [flag for flag in flags if not flag.startswith(("-l", "-L", "-Wl,"))]
+        command = [*ccache, *compiler, "-c", f"{source}/examples/{program}", *of_compiler]
+        run(*command, "-o", output + ".o", cwd=place)
+        run(*compiler, output + ".o", *flags, "-o", output)
     run_examples(folder, place)
 
 
@@ -240,6 +247,11 @@ def run_tools(place, version):
 
 
 def main(place):
+    # The name of the place is another each time, and ccache goes by names.
+    os.environ["CCACHE_BASEDIR"] = place
+    if ccache:
+        os.environ["CMAKE_C_COMPILER_LAUNCHER"] = ccache[0]
+        os.environ["CMAKE_CXX_COMPILER_LAUNCHER"] = ccache[0]
     run("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", place)
     flags, version = flags_of_pkg_config(place)
     library = next(f[2:] for f in flags if f.startswith("-L"))

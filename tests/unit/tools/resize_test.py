@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 
+from sparse_file import contents
+
 resize, fur_check, info, fur_copy, growing_heap = [os.path.abspath(path) for path in sys.argv[1:6]]
 swapped_path = sys.argv[6]
 place = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
@@ -27,11 +29,6 @@ heap = place + "/heap"
 
 def run(*command):
     return subprocess.run(command, capture_output=True, text=True)
-
-
-def contents():
-    with open(heap, "rb") as f:
-        return f.read()
 
 
 def state():
@@ -70,11 +67,11 @@ def expect_space(command, is_now, most):
 
 def expect_refused(text, *options, limit=None):
     """`limit`: on the size of the files that fur-resize writes."""
-    before = contents()
+    before = contents(heap)
     done = run("prlimit", f"--fsize={limit}", resize, heap, *options) if limit else None
     done = done or run(resize, heap, *options)
     assert done.returncode == 1 and heap in done.stderr and text in done.stderr, done
-    assert contents() == before, "a refusal changed it"
+    assert contents(heap) == before, "a refusal changed it"
     assert os.listdir(place) == ["heap"], os.listdir(place)
 
 
@@ -262,7 +259,7 @@ for has_list in (True, False):
 if os.geteuid() == 0:
     os.chmod(place, 0o777)
     os.chmod(heap, 0o666)
-    before = belongings(), contents()
+    before = belongings(), contents(heap)
     done = subprocess.run(
         [resize, heap, "--log-bytes", "16384"],
         capture_output=True,
@@ -270,7 +267,7 @@ if os.geteuid() == 0:
         preexec_fn=lambda: os.setresuid(12345, 12345, 12345),
     )
     assert done.returncode == 1 and "to user 1000 and group 1001" in done.stderr, done
-    assert (belongings(), contents()) == before
+    assert (belongings(), contents(heap)) == before
     assert os.listdir(place) == ["heap"], os.listdir(place)
     os.chown(heap, 0, 0)
 os.chmod(heap, 0o600)
@@ -309,7 +306,7 @@ os.unlink(heap + ".resized")
 # Another file gets the name while fur-resize works, also at the last moment: it stays.
 for use in ("1", "2") if swapped_path else ():
     shutil.copyfile(heap, place + "/other")
-    before = contents()
+    before = contents(heap)
     done = subprocess.run(
         [resize, heap, "--log-bytes", "65536"],
         capture_output=True,
@@ -321,11 +318,11 @@ for use in ("1", "2") if swapped_path else ():
         ),
     )
     assert done.returncode == 1 and "another file has got the heap's name" in done.stderr, done
-    assert os.listdir(place) == ["heap"] and contents() == before, os.listdir(place)
+    assert os.listdir(place) == ["heap"] and contents(heap) == before, os.listdir(place)
 
 # Another file gets the name of a new heap as soon as that has it: the program does not touch it.
 if swapped_path:
-    before = contents()
+    before = contents(heap)
     os.rename(heap, place + "/other")
     done = subprocess.run(
         [growing_heap, "make", heap],
@@ -338,7 +335,7 @@ if swapped_path:
         ),
     )
     assert done.returncode == 0, done
-    assert os.listdir(place) == ["heap"] and contents() == before, os.listdir(place)
+    assert os.listdir(place) == ["heap"] and contents(heap) == before, os.listdir(place)
 
 # A kill at any point leaves the old heap or the new one.
 chance = random.Random(os.environ.get("FUR_TEST_SEED", "1"))
