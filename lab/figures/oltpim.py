@@ -868,11 +868,16 @@ class Behind:
         return runs.run(tm, self.workload, records, **(self.options | slots | way))
 
 
+def scans_behind(runs: Runs) -> list[Behind]:
+    """The shortest and the longest"""
+    ends = (runs.points.scans[0], runs.points.scans[-1])
+    return [Behind(f"YCSB-S, {n} keys", "s", {"scan": n}, slots=128) for n in ends]
+
+
 def all_behind(runs: Runs) -> list[Behind]:
-    scan = runs.points.scans[0]
     return [
         *(Behind(f"YCSB-{name}", w, {}, largest=True) for name, w in WRITES.items()),
-        Behind(f"YCSB-S, {scan} keys", "s", {"scan": scan}, slots=128),
+        *scans_behind(runs),
         Behind("TPC-C, read-only", "tpcc", {}),
     ]
 
@@ -890,6 +895,18 @@ WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+def read_a_second(mosaic: dict[str, Any]) -> float:
+    """Bytes of the host's memory"""
+    return float(mosaic["throughput"] * mosaic["dram_read_bytes"])
+
+
+def at_bound(runs: Runs, behind: Behind, near: dict[str, Any]) -> float:
+    """OLTPim over a MosaicDB that reads no more than the paper's can"""
+    mosaic = behind.measured(runs, "mosaic", {})
+    bound = mosaic["throughput"] * min(1, MOST_READ / read_a_second(mosaic))
+    return float(behind.measured(runs, "oltpim", near)["throughput"] / bound)
+
+
 def ways_table(runs: Runs) -> str:
     """OLTPim over MosaicDB"""
     head = [*WAYS, "MosaicDB reads: GB/s", "at the bound", "11 tasklets"]
@@ -899,13 +916,9 @@ def ways_table(runs: Runs) -> str:
         for of_modules, of_host in WAYS.values():
             near = behind.measured(runs, "oltpim", of_modules | of_host)["throughput"]
             cells.append(f"{near / behind.measured(runs, 'mosaic', of_host)['throughput']:.2f}")
-        mosaic = behind.measured(runs, "mosaic", {})
-        read = mosaic["throughput"] * mosaic["dram_read_bytes"]
-        bound = mosaic["throughput"] * min(1, MOST_READ / read)
-        cells.append(f"{read / 1e9:.1f}")
+        cells.append(f"{read_a_second(behind.measured(runs, 'mosaic', {})) / 1e9:.1f}")
         for name in ("as it is", "11 tasklets"):
-            near = behind.measured(runs, "oltpim", WAYS[name][0])["throughput"]
-            cells.append(f"{near / bound:.2f}")
+            cells.append(f"{at_bound(runs, behind, WAYS[name][0]):.2f}")
         rows.append(f"| {behind.name} | " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
@@ -924,8 +937,23 @@ slower by 5 to 10 %. So it reads at most 85 GB/s, of which {most} are a sixteent
 memory has no such limit: the last two columns hold for a MosaicDB that reads no more than that.
 
 A worker writes a request, another one reads it, batches it and writes the reply, and the first one
-reads that. Each time the line comes from another core, in `transfer_same_socket`, and the emulated
-core waits for each line that it was not told to fetch: a real one fetches several at a time."""
+reads that. Each time the line comes from another core, in `transfer_same_socket`. The emulated core
+waits for each line that it was not told to fetch; a real one fetches several at a time.
+
+Two changes brought OLTPim nearer. Read-only TPC-C, single runs of the three programs, in
+transactions a second:
+
+| | OLTPim | MosaicDB | over it |
+| --- | --- | --- | --- |
+| before | 36242 | 49231 | 0.74 |
+| lines are asked for ahead | 41063 | 50549 | 0.81 |
+| and a round's requests for a rank are appended to its list at once | 55048 | 50434 | 1.09 |
+
+The batcher asks for the lines of the next requests while it works on one. A transaction, of both
+systems, asks for its replies and their tuples before it reads the first. With a list of rounds in
+place of requests, the line of its head goes from core to core less often, and the batcher knows
+which requests come next. The paper has a list of requests; it issues those of a round at once, too
+(its section 7.1), and does not tell how they are appended."""
 
 
 def best_batches_table(runs: Runs) -> str:
