@@ -977,8 +977,8 @@ place of requests, the line of its head goes from core to core less often, and t
 which requests come next. The paper has a list of requests; it issues those of a round at once, too
 (its section 7.1), and does not tell how they are appended.
 
-They cost memory: a transaction of YCSB-C with 100 M records reads {lines} lines of the host's memory,
-and read 17 before."""
+They cost memory: a transaction of YCSB-C with 100 M records reads {lines} lines of the host's
+memory, and read 17 before."""
 
 
 def best_batches_table(runs: Runs) -> str:
