@@ -610,7 +610,8 @@ MISSING = [
     "socket.",
     "1 B records: the largest table is 200 M, of which a run has a sixteenth.",
     "Runs again: MosaicDB's by its batch (but for those of 8 that Figure 7 has) and its runs that "
-    "keep versions are of the program before the two changes of *Ways to come nearer*. Where MosaicDB ran again, YCSB's gets are 3 % "
+    "keep versions are of the program before the two changes of *Ways to come nearer*. "
+    "Where MosaicDB ran again, YCSB's gets are 3 % "
     "slower than before, for it asks for lines that it has, and read-only TPC-C is 2 to 4 % "
     "faster.",
 ]
