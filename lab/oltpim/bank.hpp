@@ -29,12 +29,14 @@ inline void load_keys(Database &db, Tuples &tuples, uint64_t first, uint64_t n, 
 	constexpr uint64_t ROUND = 4096;
 	std::vector<Request> requests(std::min(n, ROUND));
 	std::atomic<uint32_t> pending{0};
+	Round round;
 	const auto serve = [&](uint64_t count) {
 		pending.store(static_cast<uint32_t>(count));
-		for (uint64_t k = 0; k < count; k++) {
+		for (uint64_t k = 0; k < count; k++)
 			requests[k].pending = &pending;
-			db.store.issue(requests[k], 0);
-		}
+		round.requests = requests.data();
+		round.n = static_cast<unsigned>(count);
+		db.store.issue(round, 0);
 		while (pending.load(std::memory_order_acquire)) /* Request::pending */
 			for (unsigned part = 0; part < db.store.parts(); part++)
 				db.store.help_part(part);

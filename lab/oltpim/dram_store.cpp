@@ -122,9 +122,12 @@ unsigned DramStore::place_of(uint64_t key) const
 	       static_cast<unsigned>(hash_of(key, setup_.shifts) % setup_.partitions);
 }
 
-void DramStore::issue(Request &request, unsigned worker)
+void DramStore::issue(Round &round, unsigned worker)
 {
-	queues_[worker].walks.push_back({&request, BEGIN, nullptr, 0, 0, nullptr, 0});
+	for (unsigned k = 0; k < round.n; k++)
+		if (round.requests[k].place >= setup_.first_place)
+			queues_[worker].walks.push_back(
+			        {&round.requests[k], BEGIN, nullptr, 0, 0, nullptr, 0});
 }
 
 /* Each of the worker's requests does a step: up to a line that it has to wait for. */

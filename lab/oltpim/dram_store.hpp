@@ -45,7 +45,7 @@ public:
 	{
 		return false;
 	}
-	void issue(Request &request, unsigned worker) override;
+	void issue(Round &round, unsigned worker) override;
 	bool help(unsigned worker) override;
 	unsigned parts() const override;
 	bool help_part(unsigned part) override;

@@ -82,13 +82,13 @@ NearRank::NearRank(const NearSetup &setup, const oltpim_layout &layout, near_ran
 		check(near_push(rank, NEAR_MEMORY, at, zeros.data(), 4096));
 }
 
-void NearRank::append(Request &r)
+void NearRank::append(Round::Part &part)
 {
-	Request *first = list_.load(std::memory_order_relaxed);
+	Round::Part *first = list_.load(std::memory_order_relaxed);
 	do
-		r.next = first;
-	/* Release: collect() sees the request's members, and the tuple that it names. */
-	while (!list_.compare_exchange_weak(first, &r, std::memory_order_release));
+		part.next = first;
+	/* Release: take_list() sees the part, its requests, and the tuples that they name. */
+	while (!list_.compare_exchange_weak(first, &part, std::memory_order_release));
 }
 
 bool NearRank::step(bool wait)
@@ -115,29 +115,37 @@ bool NearRank::take(Request *r)
 	return true;
 }
 
-bool NearRank::collect()
+/* Have the list's requests wait, the oldest first. */
+void NearRank::take_list()
 {
 	/* Acquire: see append(). */
-	Request *newest = list_.exchange(nullptr, std::memory_order_acquire), *oldest = nullptr;
+	Round::Part *newest = list_.exchange(nullptr, std::memory_order_acquire), *oldest = nullptr;
 	while (newest) {
-		Request *r = newest;
-		newest = r->next;
-		r->next = oldest;
-		oldest = r;
+		Round::Part *part = newest;
+		__builtin_prefetch(part->requests);
+		newest = part->next;
+		part->next = oldest;
+		oldest = part;
 	}
-	Request *lists[] = {held_, oldest}, **end = &held_;
-	if (!held_ && !oldest)
+	for (const Round::Part *part = oldest; part; part = part->next)
+		waiting_.insert(waiting_.end(), part->requests, part->requests + part->n);
+}
+
+bool NearRank::collect()
+{
+	take_list();
+	if (waiting_.empty())
 		return false;
-	held_ = nullptr;
-	for (Request *r : lists)
-		for (Request *next; r; r = next) {
-			next = r->next;
-			if (take(r))
-				continue;
-			r->next = nullptr;
-			*end = r;
-			end = &r->next;
+	size_t left = 0;
+	for (size_t k = 0; k < waiting_.size(); k++) {
+		if (k + AHEAD < waiting_.size()) {
+			__builtin_prefetch(waiting_[k + AHEAD]);
+			__builtin_prefetch(&waiting_[k + AHEAD]->reply);
 		}
+		if (!take(waiting_[k]))
+			waiting_[left++] = waiting_[k];
+	}
+	waiting_.resize(left);
 	launch();
 	return true;
 }
@@ -153,6 +161,7 @@ void NearRank::launch()
 	}
 	bytes += sizeof(oltpim_batch);
 	rows_.assign(size_t{bytes} * modules_.size(), 0);
+	batch_.clear();
 	char *row = rows_.data();
 	const uint64_t oldest = setup_.collects ? numbers_.oldest() : 0;
 	for (const Module &m : modules_) {
@@ -161,8 +170,9 @@ void NearRank::launch()
 		char *to = row + sizeof(batch);
 		for (unsigned kind = 0; kind < OLTPIM_KINDS; kind++) {
 			batch.count[kind] = static_cast<uint32_t>(m.of[kind].size());
-			for (const Request *r : m.of[kind]) {
+			for (Request *r : m.of[kind]) {
 				const uint32_t n = oltpim_request_bytes(kind);
+				batch_.push_back(r);
 				memcpy(to, &r->write, n);
 				to += n;
 			}
@@ -192,12 +202,27 @@ bool NearRank::finish(bool wait)
 	return true;
 }
 
+/* Other cores have written the requests, and read what is pending: ask for the lines of the kth one
+ * of the batch, and for what is pending of one before, whose own lines are there. */
+void NearRank::fetch_ahead(size_t k)
+{
+	if (k < batch_.size()) {
+		__builtin_prefetch(&batch_[k]->reply, 1);
+		__builtin_prefetch(&batch_[k]->pending, 1);
+	}
+	if (k >= AHEAD / 2 && k - AHEAD / 2 < batch_.size())
+		__builtin_prefetch(batch_[k - AHEAD / 2]->pending, 1);
+}
+
 void NearRank::distribute()
 {
 	rows_.resize(size_t{most_reply_} * modules_.size());
 	if (most_reply_)
 		check(near_pull(rank_, NEAR_MEMORY, layout_.replies, rows_.data(), most_reply_));
 	const char *row = rows_.data();
+	for (size_t k = 0; k < AHEAD; k++)
+		fetch_ahead(k);
+	size_t at = 0;
 	for (Module &m : modules_) {
 		const char *from = row;
 		row += most_reply_;
@@ -205,6 +230,7 @@ void NearRank::distribute()
 		for (unsigned kind = 0; kind < OLTPIM_KINDS; kind++) {
 			const uint32_t n = oltpim_reply_bytes(kind);
 			for (Request *r : m.of[kind]) {
+				fetch_ahead(AHEAD + at++);
 				void *to = &r->reply;
 				memcpy(kind == OLTPIM_SCAN ? r->reply.scanned : to, from, n);
 				from += n;
@@ -398,10 +424,29 @@ unsigned NearStore::place_of(uint64_t key) const
 	        hash_of(key, setup_.shifts) % (uint64_t{setup_.ranks} * setup_.elements));
 }
 
-void NearStore::issue(Request &request, unsigned worker)
+void NearStore::issue(Round &round, unsigned worker)
 {
 	(void)worker;
-	ranks_[request.place / setup_.elements]->append(request);
+	const auto rank_of = [&](const Request &r) { return r.place / setup_.elements; };
+	round.by_rank.resize(round.n);
+	round.parts.assign(setup_.ranks, {});
+	for (unsigned k = 0; k < round.n; k++)
+		if (const unsigned rank = rank_of(round.requests[k]); rank < setup_.ranks)
+			round.parts[rank].n++;
+	Request **from = round.by_rank.data();
+	for (Round::Part &part : round.parts) {
+		part.requests = from;
+		from += part.n;
+		part.n = 0;
+	}
+	for (unsigned k = 0; k < round.n; k++)
+		if (const unsigned rank = rank_of(round.requests[k]); rank < setup_.ranks) {
+			Round::Part &part = round.parts[rank];
+			part.requests[part.n++] = &round.requests[k];
+		}
+	for (unsigned rank = 0; rank < setup_.ranks; rank++)
+		if (round.parts[rank].n)
+			ranks_[rank]->append(round.parts[rank]);
 }
 
 bool NearStore::help(unsigned worker)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * near_store.hpp - indexes and version chains in the modules of a near-memory machine, and the
- * batcher: each rank has a list of requests, which workers append to.  A worker that gets the
- * rank's latch does the next part of the work, and goes on with its transactions while the rank
- * runs:
+ * batcher: each rank has a list of requests, to which workers append those of a round at once.  A
+ * worker that gets the rank's latch does the next part of the work, and goes on with its
+ * transactions while the rank runs:
  *
  *   idle -> collect the list, push a batch to each module, launch the kernel -> running
  *   running -> when it has ended, pull the replies, hand them to their transactions -> idle
@@ -44,7 +44,7 @@ class NearRank
 public:
 	NearRank(const NearSetup &setup, const oltpim_layout &layout, near_rank *rank,
 	        const Numbers &numbers);
-	void append(Request &r);
+	void append(Round::Part &part);
 	/* Give each of the rank's modules the records of its list, in the order of their keys; the
 	 * content of an entry is its target. */
 	void load(const std::vector<Record> *of_modules);
@@ -66,23 +66,27 @@ private:
 		uint32_t bytes = 0, reply_bytes = 0;
 	};
 	bool collect();
+	void take_list();
 	bool take(Request *r);
 	void launch();
 	bool finish(bool wait);
+	void fetch_ahead(size_t k);
 	void distribute();
 
+	static constexpr size_t AHEAD = 8; /* requests */
 	const NearSetup &setup_;
 	const oltpim_layout layout_;
 	near_rank *const rank_;
 	const Numbers &numbers_;
-	alignas(64) std::atomic<Request *> list_{nullptr}; /* the newest first */
+	alignas(64) std::atomic<Round::Part *> list_{nullptr}; /* the newest first */
 	/* Acquired and released: it orders the members below, and the calls for the rank, which
 	 * must not overlap, of one holder before those of the next. */
 	alignas(64) std::atomic<bool> latch_{false};
 	bool running_ = false;
-	Request *held_ = nullptr; /* did not fit the last batch; the oldest first */
+	std::vector<Request *> waiting_; /* the oldest first: did not fit the last batch */
 	uint32_t most_reply_ = 0;
 	std::vector<Module> modules_;
+	std::vector<Request *> batch_; /* in the order of their replies */
 	std::vector<char> rows_;
 	BatchCounts counts_;
 };
@@ -100,7 +104,7 @@ public:
 	{
 		return true;
 	}
-	void issue(Request &request, unsigned worker) override;
+	void issue(Round &round, unsigned worker) override;
 	bool help(unsigned worker) override;
 	unsigned parts() const override;
 	bool help_part(unsigned part) override;

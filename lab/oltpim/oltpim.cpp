@@ -307,7 +307,7 @@ std::unique_ptr<Store> Run::make_near(const std::vector<Record> &records)
 	near_ = std::make_unique<NearStore>(n, numbers_);
 	const unsigned places = s_.ranks * s_.elements;
 	small_ = make_dram(16, places);
-	return std::make_unique<SplitStore>(*near_, *small_, places, workload_->small_tables());
+	return std::make_unique<SplitStore>(*near_, *small_, workload_->small_tables());
 }
 
 std::unique_ptr<DramStore> Run::make_dram(unsigned partitions, unsigned first_place) const

@@ -17,8 +17,8 @@ class SplitStore : public Store
 public:
 	/* `in_dram`: bit k: tree k is in the host's memory.  The places of `dram` begin behind
 	 * those of `near`. */
-	SplitStore(NearStore &near, DramStore &dram, unsigned first_of_dram, uint32_t in_dram)
-	    : near_(near), dram_(dram), first_of_dram_(first_of_dram), in_dram_(in_dram)
+	SplitStore(NearStore &near, DramStore &dram, uint32_t in_dram)
+	    : near_(near), dram_(dram), in_dram_(in_dram)
 	{
 	}
 
@@ -39,12 +39,10 @@ public:
 		near_.load(parts[0]);
 		dram_.load(parts[1]);
 	}
-	void issue(Request &request, unsigned worker) override
+	void issue(Round &round, unsigned worker) override
 	{
-		if (request.place >= first_of_dram_)
-			dram_.issue(request, worker);
-		else
-			near_.issue(request, worker);
+		dram_.issue(round, worker);
+		near_.issue(round, worker);
 	}
 	bool help(unsigned worker) override
 	{
@@ -75,7 +73,6 @@ private:
 
 	NearStore &near_;
 	DramStore &dram_;
-	const unsigned first_of_dram_;
 	const uint32_t in_dram_;
 };
 

@@ -35,7 +35,20 @@ struct Request {
 	/* Of its transaction: requests that are not served.  The worker that serves one decrements
 	 * it with release, and the transaction reads 0 with acquire: it sees all replies then. */
 	std::atomic<uint32_t> *pending;
-	Request *next; /* of a list */
+};
+
+/* What a transaction asks for at once. */
+struct Round {
+	Request *requests = nullptr;
+	unsigned n = 0;
+	/* Of the store, until all are served: those for each rank, one rank after the other */
+	struct Part {
+		Request **requests;
+		unsigned n;
+		Part *next; /* of a list */
+	};
+	std::vector<Request *> by_rank = {};
+	std::vector<Part> parts = {};
 };
 
 /* To be loaded.  `content`: of an entry, the key of its row; of a row, the address of its tuple. */
@@ -54,8 +67,9 @@ public:
 	virtual bool keeps_entry(uint64_t key) const = 0;
 	/* Have these records, as transaction 0 with number 0; keys rise.  Before any request. */
 	virtual void load(const std::vector<Record> &records) = 0;
-	/* Take a request, which stays where it is until it is served. */
-	virtual void issue(Request &request, unsigned worker) = 0;
+	/* Take the requests for places of this store.  Round and requests stay where they are until
+	 * all are served. */
+	virtual void issue(Round &round, unsigned worker) = 0;
 	/* Do a part of the work on requests that were issued.  False: nothing to do right now. */
 	virtual bool help(unsigned worker) = 0;
 	/* The same with one of several parts of it, to its end: for runs whose order a seed

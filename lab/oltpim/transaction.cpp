@@ -96,14 +96,50 @@ void Transaction::issue()
 {
 	/* The worker that serves a request finds it through `store`, which orders this before. */
 	pending_.store(n_, std::memory_order_relaxed);
-	for (unsigned k = 0; k < n_; k++)
-		db_.store.issue(requests_[k], worker_);
+	round_.requests = requests_.get();
+	round_.n = n_;
+	db_.store.issue(round_, worker_);
 }
 
 /* ------------------------------------------------------------------- replies */
 
+/* Ask for the lines that take_replies() reads: requests, which other cores have served, and then
+ * tuples.  None of these depends on another. */
+void Transaction::fetch_replies() const
+{
+	const auto fetch = [](const void *from, size_t bytes) {
+		for (size_t k = 0; k < bytes; k += 64)
+			__builtin_prefetch(static_cast<const char *>(from) + k);
+	};
+	const auto fetch_tuple = [](uint64_t address) {
+		if (address)
+			__builtin_prefetch(tuple_at(address));
+	};
+	fetch(requests_.get(), n_ * sizeof(Request));
+	for (unsigned k = 0; k < n_; k++)
+		if (requests_[k].kind == OLTPIM_SCAN)
+			fetch(requests_[k].reply.scanned, sizeof(oltpim_scanned));
+	for (unsigned k = 0; k < n_; k++) {
+		const Request &r = requests_[k];
+		if (r.kind == OLTPIM_READ) {
+			fetch_tuple(r.reply.tuple);
+		} else if (oltpim_is_entry(r.write.key)) {
+			continue;
+		} else if (r.kind == OLTPIM_GET || r.kind == OLTPIM_FIRST) {
+			fetch_tuple(r.reply.tuple);
+		} else if (r.kind == OLTPIM_SCAN) {
+			for (uint64_t t = 0; t < r.reply.scanned->n; t++)
+				fetch_tuple(r.reply.scanned->tuples[t]);
+		} else if (r.kind != OLTPIM_COMMIT && r.kind != OLTPIM_ABORT &&
+		           r.reply.written.status == OLTPIM_DONE) {
+			fetch_tuple(r.reply.written.before);
+		}
+	}
+}
+
 void Transaction::take_replies()
 {
+	fetch_replies();
 	results_.clear();
 	for (unsigned k = 0; k < n_; k++) {
 		const Request &r = requests_[k];

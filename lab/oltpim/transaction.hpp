@@ -189,6 +189,7 @@ private:
 	Request &add(oltpim_kind kind, unsigned place);
 	unsigned add_write(oltpim_kind kind, uint64_t key, uint64_t value);
 	unsigned add_row(oltpim_kind kind, uint64_t key, const void *row, size_t bytes);
+	void fetch_replies() const;
 	void take_replies();
 	Result take_found(uint64_t key, const uint64_t *found, uint64_t n);
 	Result take_row(const Request &r);
@@ -212,6 +213,7 @@ private:
 	std::unique_ptr<Request[]> requests_;
 	std::unique_ptr<oltpim_scanned[]> scanned_; /* replies of scans, if there was one */
 	unsigned n_ = 0;                            /* in the round */
+	Round round_;
 	std::atomic<uint32_t> pending_{0};
 	std::vector<Result> results_;
 	std::vector<Written> written_;

@@ -2,7 +2,7 @@
  *
  * tide.cpp - benchmarks of PIM-TIDE: Bank, TPC-C, and schedules that show its flaws.
  */
-#include "near/near_program.hpp"
+#include "rank_options.hpp"
 #include "schedules.hpp"
 #include "whole.hpp"
 
@@ -13,22 +13,15 @@ namespace
 
 using tools::Json;
 
-struct Settings : bench::NearSettings {
+struct Settings : tide::RankSettings {
 	std::string tm = "pim-tide";
-	tide::Workload workload;
-	unsigned modules = 1, batches = 2, records = TIDE_RECORDS, schedules = 100;
+	unsigned schedules = 100, first = 0;
 	bool trees = false, many_locks = false;
-	unsigned of = 0, first = 0; /* modules of the whole machine; 0: that is all */
 };
 
-tide::Options options_of(const Settings &s)
+tide::Options variant_of(const Settings &s)
 {
-	tide::Options o;
-	o.machine = s.machine;
-	o.modules = s.modules;
-	o.tasklets = s.tasklets;
-	o.records = s.records;
-	o.host_threads = s.host_threads;
+	tide::Options o = tide::options_of(s);
 	o.trees = s.trees;
 	o.many_locks = s.many_locks;
 	if (s.tm == "pim-tide-paper") {
@@ -115,7 +108,7 @@ Json json_of(unsigned modules, const tide::Whole::Times &t)
  * so on. */
 int run_rank_of_machine(const Settings &s)
 {
-	tide::Whole whole(s.workload, options_of(s), s.of, s.first, s.seed);
+	tide::Whole whole(s.workload, variant_of(s), s.of, s.first, s.seed);
 	for (unsigned k = 0; k < s.batches; k++)
 		whole.run_batch();
 	const tide::Tide &rank = whole.rank();
@@ -145,7 +138,7 @@ int run_rank_of_machine(const Settings &s)
 
 int run_workload(const Settings &s)
 {
-	tide::Tide system(options_of(s));
+	tide::Tide system(variant_of(s));
 	s.workload.load(system);
 	submit_all(s, system);
 	const near_counters before = system.counters();
@@ -163,7 +156,7 @@ int run_workload(const Settings &s)
 int run_schedules(const Settings &s)
 {
 	enum : unsigned { TRANSACTIONS = 40, LEAST_MODULES = 2 };
-	tide::Options o = options_of(s);
+	tide::Options o = variant_of(s);
 	o.modules = std::max(s.modules, unsigned(LEAST_MODULES));
 	o.most_instructions = 2000000;
 	unsigned found = 0;
@@ -181,31 +174,16 @@ int run_schedules(const Settings &s)
 void add_options(tools::CommandLine &line, Settings &s)
 {
 	tide::Workload &w = s.workload;
-	add_near_options(line, s, "of the transactions");
+	add_rank_options(line, s);
 	line.option("--tm", s.tm, "pim-tide, or pim-tide-paper: as published, with its flaws")
 	        .one_of({"pim-tide", "pim-tide-paper"});
 	line.option("--workload", w.name,
 	            "bank, tpcc, or schedules: search for one that is not serialisable")
 	        .one_of({"bank", "tpcc", "schedules"});
-	line.option("--modules", s.modules, "modules of the rank").range(1, 64);
-	line.option("--of", s.of,
-	            "of TPC-C: modules of a machine whose ranks are as this one; the result is the "
-	            "machine's")
-	        .range(1, 4096);
 	line.option("--first", s.first, "with --of: the number of the rank's first module")
 	        .range(0, 4095);
-	line.option("--batches", s.batches, "batches of transactions").range(1, 10000);
-	line.option("--records", s.records, "transactions of a tasklet in a batch")
-	        .range(1, TIDE_RECORDS);
 	line.option("--accounts", w.accounts, "accounts of a transaction of bank")
 	        .range(2, BANK_MOST);
-	line.option("--payment", w.payment, "percent of tpcc's transactions").range(0, 100);
-	line.option("--new-order", w.new_order,
-	            "percent of tpcc's transactions; the rest are "
-	            "OrderStatus")
-	        .range(0, 100);
-	line.option("--remote", w.remote, "percent of the payments with another module's customer")
-	        .range(0, 100);
 	line.flag(
 	        "--deterministic", w.deterministic, "local transactions keep to the order as well");
 	line.flag("--many-locks", s.many_locks,
@@ -220,6 +198,7 @@ int main(int argc, char **argv)
 {
 	Settings s;
 	s.tasklets = TIDE_TASKLETS;
+	s.batches = 2;
 	tools::CommandLine line(
 	        "tide", "Transactions on modules of a near-memory machine: transactions a second.");
 	add_options(line, s);

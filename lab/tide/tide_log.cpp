@@ -4,7 +4,7 @@
  * of TPC-C; then the threads of all ranks keep such batches, on an emulated host.
  */
 #include "log_times.hpp"
-#include "near/near_program.hpp"
+#include "rank_options.hpp"
 #include "whole.hpp"
 
 #include <algorithm>
@@ -16,23 +16,10 @@ namespace
 
 using tools::Json;
 
-struct Settings : bench::NearSettings {
-	tide::Workload workload;
+struct Settings : tide::RankSettings {
 	tide::LogHost host;
-	unsigned modules = 64, of = 2048, batches = 1, records = TIDE_RECORDS;
 	bool verify = false;
 };
-
-tide::Options options_of(const Settings &s)
-{
-	tide::Options o;
-	o.machine = s.machine;
-	o.modules = s.modules;
-	o.tasklets = s.tasklets;
-	o.records = s.records;
-	o.host_threads = s.host_threads;
-	return o;
-}
 
 /* Is the data of the rank what its log brings back? */
 bool is_brought_back(const Settings &s, const tide::Tide &rank)
@@ -83,23 +70,11 @@ int run(Settings s)
 
 void add_options(tools::CommandLine &line, Settings &s)
 {
-	tide::Workload &w = s.workload;
-	add_near_options(line, s, "of the transactions");
+	add_rank_options(line, s);
 	line.option("--host", s.host.machine, "an emulated machine, or a file that describes one");
 	line.option("--log", s.host.path, "the log's heap, which is made anew and removed");
 	line.flag("--one-heap", s.host.one_heap,
 	        "a heap for the logs of all ranks; otherwise each has one");
-	line.option("--modules", s.modules, "modules of the rank that runs").range(1, 64);
-	line.option("--of", s.of, "modules of the machine").range(1, 4096);
-	line.option("--batches", s.batches, "batches of transactions").range(1, 1000);
-	line.option("--records", s.records, "transactions of a tasklet in a batch")
-	        .range(1, TIDE_RECORDS);
-	line.option("--payment", w.payment, "percent of the transactions").range(0, 100);
-	line.option("--new-order", w.new_order,
-	            "percent of the transactions; the rest are OrderStatus")
-	        .range(0, 100);
-	line.option("--remote", w.remote, "percent of the payments with another module's customer")
-	        .range(0, 100);
 	line.flag("--verify", s.verify, "see whether the log brings the data back");
 }
 
@@ -110,6 +85,8 @@ int main(int argc, char **argv)
 	Settings s;
 	s.machine = "upmem-sdk";
 	s.tasklets = TIDE_TASKLETS;
+	s.modules = 64;
+	s.of = 2048;
 	s.workload.name = "tpcc";
 	s.host.path = "/tmp/tide-log-" + std::to_string(getpid()) + ".fur";
 	tools::CommandLine line("tide-log", "TPC-C on modules, with the command log.");

@@ -347,7 +347,7 @@ GATE_SETTINGS: dict[str, list[str]] = {
     "gatereads": ["READS"],
 }
 # Of tide.pml.
-TIDE_SETTINGS: dict[str, list[str]] = {"tide": [], "tidereads": ["RO"]}
+TIDE_SETTINGS: dict[str, list[str]] = {"tide": [], "tidereads": ["RO"], "tidesame": ["SAME"]}
 # Of csn.pml.
 CSN_SETTINGS: dict[str, list[str]] = {"csn": [], "csnatomic": ["ATOMIC"]}
 LONG_CLAIMS_SETTINGS: dict[str, list[str]] = {
@@ -891,6 +891,8 @@ GATE_MUTATIONS = [
 TIDE_MUTATIONS = [
     Mutation("NOVALIDATE", "INV-TD2", [], [], ["tide", "tidereads"]),
     Mutation("ROSKIP", "INV-TD2", [], [], ["tidereads"]),
+    Mutation("HOLDSANY", "INV-TD2", [], [], ["tide"]),
+    Mutation("TAKESNEW", "INV-TD2", [], [], ["tidesame"]),
     Mutation("EARLYTURN", "INV-TD2", [], [], ["tide"]),
     Mutation("CLOCKFIRST", "INV-TD3", [], [], ["tide"]),
     Mutation("FAILMOVES", "INV-TD4", [], [], ["tide"]),
@@ -943,7 +945,7 @@ SPARED = {
     "PARTKEPT": ["shipapplyfirst"],
     "OPENEARLY": ["grouplocks"],
     "BEGINBLIND": ["gate", "gatekeep"],
-    "PUBLISHLATE": ["tide", "tidereads"],
+    "PUBLISHLATE": ["tide", "tidereads", "tidesame"],
     "STRICT": ["csnatomic"],
 }
 

@@ -3,10 +3,13 @@
  * tide.pml - parts of distributed transactions on one module of PIM-TIDE
  * (lab/tide/kernels/stm.h): three of them, with ranks 0, 1 and 2.  Part 0 stores 1 to x.  Part 1
  * reads x, and stores the next number to y.  Part 2 reads y.  Each may run at any time, and commits
- * at its turn.  Of two that want a lock, the one with the larger rank rolls back, and runs again.
+ * at its turn.  Of two that want a lock, the one with the larger rank rolls back, and runs again.  A
+ * part that waits for its turn looks whether it holds the lock of what it has read.
  *
  * Settings:
  *   -DRO           part 1 only reads x
+ *   -DSAME         part 1 stores the next number to x, and part 2 reads x: part 1 holds the lock of
+ *                what it has read
  *
  * Checked: part 1 has read 1, and part 2 what part 1 has stored, as in the order of the ranks; each
  * part commits.
@@ -15,6 +18,8 @@
  * settings:
  *   NOVALIDATE   a part commits at its turn without a look at what it has read (INV-TD2)
  *   ROSKIP       one that has stored nothing does (INV-TD2)
+ *   HOLDSANY     one that waits takes any lock that it holds for that of what it has read (INV-TD2)
+ *   TAKESNEW     one keeps a lock that is newer than its begin when it takes it (INV-TD2)
  *   EARLYTURN    a part commits whenever it is ready (INV-TD2)
  *   CLOCKFIRST   it moves the clock, and then looks and publishes (INV-TD3)
  *   FAILMOVES    a look that fails moves the clock, too (INV-TD4)
@@ -32,8 +37,8 @@ byte result[3], ended;
 
 proctype part(byte me)
 {
-	byte begin, read_, from, old, at, who, seen, now;
-	bool has_read, has_written;
+	byte begin, read_, from, to = me, old, at, who, now;
+	bool has_read, has_written, holds_all;
 start:
 	atomic {
 		begin = clock;
@@ -44,7 +49,12 @@ start:
 	if
 	:: me == 0 -> goto write
 	:: me == 1 -> from = 0
+#ifdef SAME
+	        ; to = 0
+	:: me == 2 -> from = 0
+#else
 	:: me == 2 -> from = 1
+#endif
 	fi;
 read:
 	atomic { at = version[from]; who = owner[from]; read_ = value[from] };
@@ -80,9 +90,9 @@ write:
 	:: else
 	fi;
 	atomic {
-		who = owner[me];
+		who = owner[to];
 		if
-		:: who == FREE -> owner[me] = me + 1; has_written = true; old = value[me]
+		:: who == FREE -> owner[to] = me + 1; has_written = true; old = value[to]
 		:: else
 		fi
 	};
@@ -94,12 +104,22 @@ write:
 		fi
 	:: else
 	fi;
-	value[me] = (me == 0 -> 1 : read_ + 1);
+	value[to] = (me == 0 -> 1 : read_ + 1);
 	if
-	:: version[me] > begin -> goto back
+#ifndef TAKESNEW
+	:: version[to] > begin -> goto back
+#endif
 	:: else
 	fi;
 commit:
+	if
+#ifdef HOLDSANY
+	:: clock < me -> holds_all = (!has_read || has_written)
+#else
+	:: clock < me -> holds_all = (!has_read || owner[from] == me + 1)
+#endif
+	:: else -> holds_all = false
+	fi;
 #ifndef EARLYTURN
 	do
 	:: clock >= me -> break
@@ -118,8 +138,8 @@ commit:
 		goto back
 	:: else
 	fi;
-	version[me] = now;
-	owner[me] = FREE;
+	version[to] = now;
+	owner[to] = FREE;
 #else
 	now = me + 1;
 #ifdef ROSKIP
@@ -133,7 +153,8 @@ commit:
 #endif
 #ifndef NOVALIDATE
 	if
-	:: has_read && (version[from] > begin || (owner[from] != FREE && owner[from] < me + 1)) ->
+	:: !holds_all && has_read && owner[from] != me + 1 &&
+	        (version[from] > begin || (owner[from] != FREE && owner[from] < me + 1)) ->
 #ifdef FAILMOVES
 		if
 		:: clock < now -> clock = now
@@ -148,7 +169,7 @@ commit:
 	clock = now;
 #endif
 	if
-	:: has_written -> version[me] = now; owner[me] = FREE
+	:: has_written -> version[to] = now; owner[to] = FREE
 	:: else
 	fi;
 #if !defined(CLOCKFIRST) && !defined(PUBLISHLATE)
@@ -165,7 +186,7 @@ commit:
 	goto done;
 back:
 	if
-	:: has_written -> value[me] = old; owner[me] = FREE; has_written = false
+	:: has_written -> value[to] = old; owner[to] = FREE; has_written = false
 	:: else
 	fi;
 	goto start;

@@ -100,7 +100,7 @@ TEST(Tpcc, IsConsistentOnModulesAndSmallTablesOfTheHost)
 	NearStore modules(near, numbers);
 	DramStore small({.workers = 1, .partitions = 2, .shifts = tpcc::shifts(), .first_place = 4},
 	        numbers, [](const void *, unsigned) {});
-	SplitStore store(modules, small, 4, tpcc::SMALL_TABLES);
+	SplitStore store(modules, small, tpcc::SMALL_TABLES);
 	TpccWorld w(store, numbers);
 	w.run(1, 15000);
 	w.expect_right();
