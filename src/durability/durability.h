@@ -284,6 +284,7 @@ struct durability {
 	 * time.  Owners: durability/room.c, replay/backup.c. */
 	uint64_t room_wanted;
 	pthread_mutex_t replaying ARCH_PADDED;
+	unsigned part_doubled; /* how large the next part is: replay_part(); under `replaying` */
 	struct late_updates async ARCH_PADDED;
 	/* A thread that lets the heap grow holds it */
 	pthread_mutex_t growing;

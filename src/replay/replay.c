@@ -687,8 +687,9 @@ static int apply_live(struct durability *d, uint64_t tail, const struct settled 
 	return error;
 }
 
-/* Replay until this many bytes of log are replayed, or no more is durable. */
-static int replay_most(struct durability *d, uint64_t most_bytes)
+/* Replay until this many bytes of log are replayed, or no more is durable.  *bytes: how many were,
+ * if it succeeds. */
+static int replay_most(struct durability *d, uint64_t most_bytes, uint64_t *bytes)
 {
 	const uint64_t tail = ring_tail(d);
 	struct settled settled = {.end = tail};
@@ -709,25 +710,40 @@ static int replay_most(struct durability *d, uint64_t most_bytes)
 	if (!error && end > tail)
 		room_give_back(d, tail, end, &result);
 	FUR_PROBE4(replay__end, tail, end, result.updates, error);
+	*bytes = settled.log_bytes;
 	return error;
 }
 
 int replay_live(struct durability *d)
 {
-	return replay_most(d, UINT64_MAX);
+	uint64_t bytes;
+	return replay_most(d, UINT64_MAX, &bytes);
 }
 
 /* For an update that needs room: it, and all that wait for room too, stand still meanwhile.  So
- * replay no more than a part; an update that needs more calls again.  A part may store to 1000
- * pages that this process has not stored to before, each of which costs a page fault of a few
- * microseconds.  Each part also costs 3 microseconds, whatever is in it.
+ * replay no more than a part; an update that needs more calls again.  A large part is cheaper: each
+ * costs 3 microseconds, whatever is in it, and a line that several updates of a part store to is
+ * flushed once.  But a page that this process has not stored to before costs a fault of a few
+ * microseconds, and each entry may have its own.  So parts grow while they are short, and shrink
+ * when one was long.
  * In SYNC each call waits three times for the disk, whatever it has replayed: parts would halve
  * the rate of 64 threads (measured).  And several threads share large batches only. */
 static int replay_part(struct durability *d)
 {
-	enum { PART_BYTES = 16384 };
-	bool whole = pm_writes(&d->pm) || d->replay_options.threads > 1;
-	return replay_most(d, whole ? UINT64_MAX : PART_BYTES);
+	enum { LEAST_BYTES = 16384, MOST_DOUBLED = 2, SHORT_NS = 30000, LONG_NS = 60000 };
+	uint64_t bytes;
+	if (pm_writes(&d->pm) || d->replay_options.threads > 1)
+		return replay_live(d);
+	if (d->super->log_bytes <= LEAST_BYTES)
+		return replay_most(d, LEAST_BYTES, &bytes);
+	const uint64_t most = (uint64_t)LEAST_BYTES << d->part_doubled, began = arch_ticks();
+	const int error = replay_most(d, most, &bytes);
+	const uint64_t took = arch_ticks_to_ns(arch_ticks_between(began, arch_ticks()));
+	if (took > LONG_NS && d->part_doubled)
+		d->part_doubled--;
+	else if (took < SHORT_NS && bytes >= most && d->part_doubled < MOST_DOUBLED)
+		d->part_doubled++;
+	return error;
 }
 
 const struct durability_ops replay_ops = {.replay = replay_part};
