@@ -277,7 +277,10 @@ std::string judge(emu_end end)
 
 std::string run(uint64_t seed)
 {
-	Plan of_seed(seed);
+	/* Simulated threads read it.  On the stack it would share lines with other data, and runs
+	 * of one seed would differ from process to process. */
+	alignas(256) static Plan of_seed(seed);
+	of_seed = Plan(seed);
 	plan = &of_seed;
 	notes = {};
 	for (int &holder : notes.holder)
