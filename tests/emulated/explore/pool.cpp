@@ -169,13 +169,9 @@ private:
 	unsigned free_slot()
 	{
 		unsigned slot = 0;
-		for (auto child = children_.begin(); child != children_.end();)
-			if (child->second.slot == slot) {
-				slot++;
-				child = children_.begin();
-			} else {
-				++child;
-			}
+		while (std::any_of(children_.begin(), children_.end(),
+		        [slot](const auto &child) { return child.second.slot == slot; }))
+			slot++;
 		slots_ = std::max(slots_, slot + 1);
 		return slot;
 	}
