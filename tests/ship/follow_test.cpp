@@ -754,7 +754,7 @@ TEST_F(FollowByHand, UpdatesOfOneFrame_InSeveralBatches)
 		one.many(LATER, updates);
 	}
 	unsigned killed = 0;
-	for (uint64_t flushes = 40; flushes < 1200; flushes += 40) {
+	for (uint64_t flushes = 4; flushes < 120; flushes += 4) {
 		const pid_t child = fork();
 		ASSERT_GE(child, 0);
 		if (child == 0) {
