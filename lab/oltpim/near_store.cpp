@@ -202,8 +202,8 @@ bool NearRank::finish(bool wait)
 	return true;
 }
 
-/* Other cores have written the requests, and read what is pending: ask for the lines of the kth one
- * of the batch, and for what is pending of one before, whose own lines are there. */
+/* Other cores wrote the requests, and read the counts of pending ones.  Ask for the lines of the
+ * batch's kth request, and for the count of an earlier one, whose own lines are there by now. */
 void NearRank::fetch_ahead(size_t k)
 {
 	if (k < batch_.size()) {

@@ -157,10 +157,10 @@ static void open_some(void *arg, unsigned thread)
 	}
 }
 
-/* Several at a time: the look for holes takes long on tmpfs, and a disk can read for several.  What
- * could not be opened is opened again, in order and by this thread, so that the error is that of
- * the first member that fails.  If a file was refused all are: two members may be one file, of
- * which the first has to be open then. */
+/* Threads open several files at a time: to look for holes takes long on tmpfs, and a disk can read
+ * for several.  This thread then opens in order what is not open, so the error is that of the first
+ * member that fails.  If a file was refused, this thread closes all of them first, and opens all
+ * again: two members may be one file, and the later one must then find it taken. */
 static int open_files(struct opening *o, bool partial)
 {
 	struct fur_group *g = o->g;

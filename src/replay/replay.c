@@ -734,7 +734,7 @@ static int replay_part(struct durability *d)
 	uint64_t bytes;
 	if (pm_writes(&d->pm) || d->replay_options.threads > 1)
 		return replay_live(d);
-	if (d->super->log_bytes <= LEAST_BYTES)
+	if (d->super->log_bytes <= LEAST_BYTES) /* no log fills a larger part */
 		return replay_most(d, LEAST_BYTES, &bytes);
 	const uint64_t most = (uint64_t)LEAST_BYTES << d->part_doubled, began = arch_ticks();
 	const int error = replay_most(d, most, &bytes);
