@@ -765,6 +765,12 @@ void emu_overlap_begin(void)
 	t->overlap_until = 0;
 }
 
+void emu_overlap_begin_in_order(void)
+{
+	if (g.self && !g.d->power)
+		emu_overlap_begin();
+}
+
 void emu_overlap_end(void)
 {
 	if (g.self)

@@ -167,6 +167,12 @@ static inline size_t fur_stamp_index(const void *at)
 	return (line ^ line >> FUR_STAMPS_LOG) & ((UINT64_C(1) << FUR_STAMPS_LOG) - 1);
 }
 
+/* A simulator of processors defines these: the two loads in between overlap. */
+#ifndef FUR_OVERLAP_BEGIN
+#define FUR_OVERLAP_BEGIN() ((void)0)
+#define FUR_OVERLAP_END()   ((void)0)
+#endif
+
 /* fur_load() calls it for a fur_reader.  The load is good if the stamp is below the bound
  * afterwards (fur_load_bits() in src/stm/software.c).  Acquire: the word before stamp and bound.
  * Otherwise the body could mix two states of the heap. */
@@ -180,10 +186,11 @@ static inline __attribute__((always_inline)) void fur_load_checked(
 		return;
 	}
 	const uint64_t *stamp = &view->stamps[fur_stamp_index(from)];
+	FUR_OVERLAP_BEGIN();
 	fur_load_word_acquire(to, from, bytes);
-	if (__builtin_expect(__atomic_load_n(stamp, __ATOMIC_RELAXED) >=
-	                             __atomic_load_n(&view->bound, __ATOMIC_RELAXED),
-	            0))
+	const uint64_t version = __atomic_load_n(stamp, __ATOMIC_RELAXED);
+	FUR_OVERLAP_END();
+	if (__builtin_expect(version >= __atomic_load_n(&view->bound, __ATOMIC_RELAXED), 0))
 		fur_load_reader(reader, to, from, bytes);
 }
 

@@ -91,8 +91,7 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	e->reader_report_arg = o->reader_report_arg;
 	e->active = memory_padded(threads * sizeof *e->active);
 	heap->threads = e->threads = memory_padded(threads * sizeof *heap->threads);
-	/* Not memory_padded(), which would touch each page. */
-	e->stamps = calloc(STAMPS, sizeof(uint64_t));
+	e->stamps = memory_map(STAMPS * sizeof *e->stamps); /* a small heap has few */
 	if (!e->active || !heap->threads || !e->stamps || !crowd_start(e))
 		return fur_fail(FUR_ENOMEM,
 		        "no memory for %u threads: "
@@ -159,7 +158,7 @@ void heap_take_apart(struct fur_heap *heap)
 	page_limit_end(heap);
 	store_watch_end(heap);
 	free(heap->engine.active);
-	free(heap->engine.stamps);
+	memory_unmap(heap->engine.stamps, STAMPS * sizeof *heap->engine.stamps);
 	images_free(&heap->engine);
 	free(heap->engine.crowd.place);
 	free(heap->threads);

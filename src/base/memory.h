@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * memory.h - memory on cache lines of its own, and rounding.
+ * memory.h - memory on cache lines or on pages of its own, and rounding.
  */
 #ifndef FUR_MEMORY_H
 #define FUR_MEMORY_H
@@ -22,5 +22,12 @@ static inline uint64_t round_up(uint64_t n, uint64_t to)
  * memory, and so touches it, because a page fault would abort a hardware transaction.  Returns NULL
  * if there is no memory.  The caller frees it with free(). */
 void *memory_padded(uint64_t bytes);
+
+/* Map memory that is zero; a page that no one touches costs nothing.  Returns NULL if there is
+ * none.  The caller frees it with memory_unmap(). */
+void *memory_map(uint64_t bytes);
+
+/* Free what memory_map(bytes) has returned.  Does nothing with NULL. */
+void memory_unmap(void *memory, uint64_t bytes);
 
 #endif /* FUR_MEMORY_H */

@@ -16,24 +16,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static void *map_private(size_t bytes)
-{
-	/* Map instead of allocating: untouched pages cost nothing, and most logs are never
-	 * filled. */
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	return p == MAP_FAILED ? NULL : p;
-}
-
 int redo_init(struct redo_log *log, const struct durability *d, uint32_t thread)
 {
 	const struct media_file file = durability_file(d);
 	uint64_t bytes = d->super->log_bytes;
 	memset(log, 0, sizeof *log);
 	log->persistent = log_of_thread(&file, thread);
-	log->undo = map_private(bytes);
+	log->undo = memory_map(bytes); /* most logs are never filled */
 	log->notes = (uint64_t *)(void *)log->undo;
-	log->written = d->mirror ? map_private(bytes) : log->persistent;
+	log->written = d->mirror ? memory_map(bytes) : log->persistent;
 	if (pm_writes(&d->pm))
 		log->slot = memory_padded(d->super->slot_bytes);
 	if (log->undo && log->written && (log->slot || !pm_writes(&d->pm))) {
@@ -52,10 +43,9 @@ int redo_init(struct redo_log *log, const struct durability *d, uint32_t thread)
 
 void redo_fini(struct redo_log *log, const struct durability *d)
 {
-	if (log->undo)
-		munmap(log->undo, d->super->log_bytes);
-	if (log->written && log->written != log->persistent)
-		munmap(log->written, d->super->log_bytes);
+	memory_unmap(log->undo, d->super->log_bytes);
+	if (log->written != log->persistent)
+		memory_unmap(log->written, d->super->log_bytes);
 	free(log->slot);
 	memset(log, 0, sizeof *log);
 }

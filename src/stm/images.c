@@ -84,20 +84,6 @@ static uint64_t link_image(uint64_t link)
 
 /* ------------------------------------------------------------------ memory */
 
-/* NULL: no memory. */
-static void *reserve(uint64_t bytes)
-{
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	return p == MAP_FAILED ? NULL : p;
-}
-
-static void release(void *p, uint64_t bytes)
-{
-	if (p)
-		munmap(p, bytes);
-}
-
 static uint64_t sets_bytes(const struct images *m)
 {
 	return (m->lines / SET_LINES + 1) * sizeof *m->sets;
@@ -105,10 +91,10 @@ static uint64_t sets_bytes(const struct images *m)
 
 static void free_images(struct images *m)
 {
-	release(m->sets, sets_bytes(m));
-	release(m->heads, m->lines * sizeof *m->heads);
-	release(m->saved, m->segments * SEGMENT * sizeof *m->saved);
-	release(m->older, m->segments * SEGMENT * sizeof *m->older);
+	memory_unmap(m->sets, sets_bytes(m));
+	memory_unmap(m->heads, m->lines * sizeof *m->heads);
+	memory_unmap(m->saved, m->segments * SEGMENT * sizeof *m->saved);
+	memory_unmap(m->older, m->segments * SEGMENT * sizeof *m->older);
 	free(m->number);
 	free(m->free);
 	free(m);
@@ -136,10 +122,10 @@ static int make_images(struct engine *e, uint64_t bytes)
 	/* An image's number in a link has 32 bits; image 0 is none. */
 	if (m->segments > UINT32_MAX / SEGMENT)
 		m->segments = UINT32_MAX / SEGMENT;
-	m->sets = reserve(sets_bytes(m));
-	m->heads = reserve(m->lines * sizeof *m->heads);
-	m->saved = reserve(m->segments * SEGMENT * sizeof *m->saved);
-	m->older = reserve(m->segments * SEGMENT * sizeof *m->older);
+	m->sets = memory_map(sets_bytes(m));
+	m->heads = memory_map(m->lines * sizeof *m->heads);
+	m->saved = memory_map(m->segments * SEGMENT * sizeof *m->saved);
+	m->older = memory_map(m->segments * SEGMENT * sizeof *m->older);
 	m->number = calloc(m->segments, sizeof *m->number);
 	m->free = calloc(m->segments, sizeof *m->free);
 	if (m->sets && m->heads && m->saved && m->older && m->number && m->free) {

@@ -259,6 +259,10 @@ static struct fur_snapshot *join_shared(const struct fur_thread *t)
 {
 	struct shared_snapshot *shared = &t->engine->shared;
 	struct fur_snapshot *s = NULL;
+	/* Most often there is none.  Readers that run again at once, because of one update, must
+	 * not wait for each other's look at that. */
+	if (arch_load(&shared->number) <= t->reader.opened)
+		return NULL;
 	spin_lock(&shared->lock, (struct arch_backoff){0});
 	if (shared->snapshot && shared->number > t->reader.opened &&
 	        !images_revoked(shared->snapshot)) {
@@ -287,7 +291,7 @@ static struct fur_snapshot *open_shared(struct fur_thread *t)
 	spin_lock(&shared->lock, (struct arch_backoff){0});
 	if (!shared->snapshot || shared->number < number) {
 		shared->snapshot = s;
-		shared->number = number;
+		arch_store(&shared->number, number);
 	}
 	spin_unlock(&shared->lock);
 	return s;

@@ -244,11 +244,6 @@ int main(int argc, char **argv)
 	tools::CommandLine line("explore",
 	        "schedules and power failures of libfur on the emulated machine, checked");
 	Options o;
-	/* Each heap that is opened has a table of 8 MiB.  If it is always mapped, no process
-	 * touches all of it to make it zero.  But calloc() does for MALLOC_PERTURB_, which
-	 * `meson test` sets: that would take most of the time of a run. */
-	mallopt(M_MMAP_THRESHOLD, 7 << 20);
-	mallopt(M_PERTURB, 0);
 	/* The oracle allocates and frees hundreds of kilobytes, some times in a run: the pages
 	 * stay. */
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
