@@ -80,7 +80,8 @@ FUR_API FUR_MUST_USE int fur_group_open(
         const char *path, const struct fur_group_options *options_or_null, fur_group **group);
 
 /* fur_group_close - close all members.  End every transaction, and unregister every thread, before.
- * What was submitted is completed first, also if the call then fails.
+ * What was submitted is completed first, also if the call then fails; unless this thread has a
+ * transaction open on a member, for which a batch may wait.
  * Durable: before return, all updates of all members.
  * Errors:  FUR_EBUSY: a thread is registered with the group or with a member; those of fur_close(),
  *          after which the group is closed nevertheless; FUR_EFORK. */
