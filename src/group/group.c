@@ -136,8 +136,9 @@ static int create_file(struct fur_group *g, const char *path, const struct fur_g
 		error = group_file_allocate(g, o->most_members);
 	if (!error)
 		error = random_bytes(g->id, sizeof g->id);
-	if (!error)
-		error = group_file_make(g);
+	if (error)
+		return fur_fail_at(error, path);
+	error = group_file_make(g);
 	return error ? error : groups_add(g);
 }
 

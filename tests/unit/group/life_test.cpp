@@ -182,6 +182,8 @@ TEST_F(Group, BadArguments_AreRefused)
 		o.most_members = most;
 		EXPECT_EQ(fur_group_create(group_path().c_str(), &o, &g), FUR_EINVAL) << most;
 	}
+	EXPECT_EQ(fur_group_create(in_dir("none/a.group").c_str(), nullptr, &g), FUR_ESYS);
+	EXPECT_TRUE(message_has("none/a.group")) << fur_errormsg();
 	create();
 	EXPECT_EQ(fur_group_create(group_path().c_str(), nullptr, &g), FUR_EEXIST);
 	EXPECT_EQ(fur_group_add(group_, heap_name(0).c_str(), nullptr, &member), FUR_ENOENT);
