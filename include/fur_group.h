@@ -99,8 +99,9 @@ FUR_API FUR_MUST_USE int fur_group_add(fur_group *group, const char *heap_path,
 /* fur_group_remove - close a member, and take it out of the group: it is a heap like any other
  * then.  Before, libfur replays all members, so that no log names it.
  * Durable: before return.
- * Errors:  FUR_EINVAL: no such member; FUR_EBUSY: a thread is registered with it; FUR_ENESTED;
- *          those of fur_close(). */
+ * Errors:  FUR_EINVAL: no such member; FUR_EBUSY: a thread is registered with it, or
+ *          its close has failed: close the group and open it again; FUR_ENESTED; those of
+ *          fur_close().  The call may be made again; meanwhile the member may be closed. */
 FUR_API FUR_MUST_USE int fur_group_remove(fur_group *group, unsigned member);
 
 /* fur_group_heap - the member, open, for every function that takes a fur_heap * but fur_close(),
