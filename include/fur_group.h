@@ -80,7 +80,8 @@ FUR_API FUR_MUST_USE int fur_group_open(
         const char *path, const struct fur_group_options *options_or_null, fur_group **group);
 
 /* fur_group_close - close all members.  End every transaction, and unregister every thread, before.
- * What was submitted is completed first, also if the call then fails.
+ * What was submitted is completed first, also if the call then fails; unless this thread has a
+ * transaction open on a member, for which a batch may wait.
  * Durable: before return, all updates of all members.
  * Errors:  FUR_EBUSY: a thread is registered with the group or with a member; those of fur_close(),
  *          after which the group is closed nevertheless; FUR_EFORK. */
@@ -98,8 +99,9 @@ FUR_API FUR_MUST_USE int fur_group_add(fur_group *group, const char *heap_path,
 /* fur_group_remove - close a member, and take it out of the group: it is a heap like any other
  * then.  Before, libfur replays all members, so that no log names it.
  * Durable: before return.
- * Errors:  FUR_EINVAL: no such member; FUR_EBUSY: a thread is registered with it; FUR_ENESTED;
- *          those of fur_close(). */
+ * Errors:  FUR_EINVAL: no such member; FUR_EBUSY: a thread is registered with it, or
+ *          its close has failed: close the group and open it again; FUR_ENESTED; those of
+ *          fur_close().  The call may be made again; meanwhile the member may be closed. */
 FUR_API FUR_MUST_USE int fur_group_remove(fur_group *group, unsigned member);
 
 /* fur_group_heap - the member, open, for every function that takes a fur_heap * but fur_close(),

@@ -105,10 +105,15 @@ public:
 		if (submitted_ && fur_group_wait(submitted_))
 			return; /* wait() would have told */
 	}
-	/* wait - fur_group_wait(), once.   Throws: what a part has thrown; Error. */
+	/* wait - fur_group_wait(), once.   Throws: what a part has thrown; Error: with FUR_ENESTED
+	 * and FUR_EFORK it was not waited for. */
 	void wait()
 	{
-		const int error = fur_group_wait(std::exchange(submitted_, nullptr));
+		const int error = fur_group_wait(submitted_);
+		/* libfur's thread may still run the bodies, so they must stay. */
+		if (error == FUR_ENESTED || error == FUR_EFORK)
+			check(error);
+		submitted_ = nullptr;
 		if (error && run_ && run_->thrown)
 			std::rethrow_exception(run_->thrown);
 		check(error);

@@ -48,12 +48,15 @@ static int replay_rest(struct durability *d)
 
 /* The thread's message, which tells the cause, becomes a part of the new one.  libfur does not
  * recover a heap that is shipped (INV-SH4). */
-static void say_not_replayed(const struct durability *d, int error)
+static void say_not_replayed(const struct fur_heap *heap, int error)
 {
+	const struct durability *d = &heap->durability;
 	char cause[512];
 	snprintf(cause, sizeof cause, "%s", fur_errormsg());
 	fur_fail(error,
-	        "the heap could not be brought up to date, and its log is kept: %s; the cause: %s",
+	        "%s: the heap could not be brought up to date, and its log is kept: %s; the "
+	        "cause: %s",
+	        heap_path(&heap->file),
 	        error == FUR_EFENCED ? "fur-standby HEAP puts what the shipping log lacks into "
 	                               "HEAP.lost, and lets the heap follow"
 	        : d->ship.on         ? "fur-ship HEAP recovers it, together with the shipping log"
@@ -86,7 +89,7 @@ static int close_heap(struct fur_heap *heap, bool (*in_use)(struct fur_heap *hea
 	if (!engine_forked(&heap->engine))
 		error = replay_rest(&heap->durability);
 	if (error)
-		say_not_replayed(&heap->durability, error);
+		say_not_replayed(heap, error);
 	log_events(heap);
 	heap_take_apart(heap);
 	return error;

@@ -111,8 +111,8 @@ static int back_up(struct fur_group *g, const char *directory)
 {
 	struct fur_group copy = {.fd = -1};
 	int error = plan(&copy, g, directory);
-	if (!error)
-		error = text_file_directory(directory);
+	if (!error && (error = text_file_directory(directory)))
+		fur_fail_at(error, directory);
 	if (!error)
 		error = copy_members(g, &copy);
 	/* Last: where it is, there is the whole group. */

@@ -346,7 +346,7 @@ int batches_start(struct fur_group *g)
 		const int failed = thread_start(&q->threads[q->workers], work, g);
 		if (failed && !q->workers)
 			return fail_system(FUR_ESYS, CALL_THREAD, failed, NULL,
-			        "cannot start a worker of the group");
+			        "%s: cannot start a worker of the group", g->path);
 		if (failed)
 			break;
 		q->workers++;
@@ -357,7 +357,8 @@ int batches_start(struct fur_group *g)
 void batches_stop(struct fur_group *g)
 {
 	struct group_batches *q = &g->batches;
-	if (g->forked || g->owner != getpid() || this_thread()->open)
+	const struct fur_thread *open = this_thread()->open;
+	if (g->forked || g->owner != getpid() || (open && open->heap->group == g))
 		return;
 	pthread_mutex_lock(&q->stopping);
 	pthread_mutex_lock(&q->mutex);

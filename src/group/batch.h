@@ -78,7 +78,8 @@ void batches_init(struct group_batches *b, const struct fur_group_options *o);
 FUR_MUST_USE int batches_start(struct fur_group *g);
 
 /* Complete what was submitted, and end the workers; submitters wait meanwhile.  Does nothing in a
- * child of fork(), nor inside a transaction: that may be a worker's. */
+ * child of fork(), nor inside a transaction on a member: batches may wait for that, and it may be a
+ * worker's. */
 void batches_stop(struct fur_group *g);
 
 /* Put a member on a list without repetition, of `*n` members.  False: the list is full. */

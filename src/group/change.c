@@ -100,13 +100,16 @@ static int announce(struct fur_group *g, struct newcomer *n, unsigned k)
 	struct group_member *m = &g->members[k];
 	struct heap_membership membership = {.members = g->most, .member = k};
 	memcpy(membership.group, g->id, sizeof membership.group);
-	m->path = strdup(n->path);
-	if (!m->path)
+	char *path = strdup(n->path);
+	if (!path)
 		return fur_fail(FUR_ENOMEM, "no memory for a path: free some memory");
+	pthread_mutex_lock(&g->mutex);
+	m->path = path;
 	memcpy(m->uuid, n->file.geometry.uuid, sizeof m->uuid);
 	m->state = GROUP_JOINING;
 	/* Release: who sees it has a member's place that is set. */
 	arch_store_release(&g->limit, k + 1);
+	pthread_mutex_unlock(&g->mutex);
 	const int error = group_file_replace(g);
 	return error ? error : heap_join(&n->file, &membership);
 }
@@ -239,8 +242,12 @@ static int replay_others(struct fur_group *g, unsigned member)
 {
 	int error = 0;
 	for (unsigned k = 0; !error && k < g->limit; k++)
-		if (k != member && g->members[k].heap)
-			error = replay_present(&g->members[k].heap->durability);
+		if (k != member && g->members[k].heap) {
+			struct fur_heap *heap = g->members[k].heap;
+			error = replay_present(&heap->durability);
+			if (error)
+				fur_fail_at(error, heap_path(&heap->file));
+		}
 	return error;
 }
 
@@ -253,9 +260,11 @@ static int take_heap(struct fur_group *g, unsigned k, struct fur_heap **heap)
 	*heap = m->heap;
 	if (m->heap && group_member_is_used(m->heap))
 		error = fur_fail(FUR_EBUSY,
-		        "a thread is registered with the member, or a snapshot of it is open, or "
-		        "it has a follower: end that first");
+		        "%s: a thread is registered with member %u (%s), or a snapshot of it is "
+		        "open, or it has a follower: end that first",
+		        g->path, k, m->path);
 	if (!error) {
+		m->taken |= m->heap != NULL;
 		m->heap = NULL;
 		for (struct fur_group_thread *t = g->threads; t; t = t->next)
 			t->of[k] = NULL;
@@ -266,15 +275,23 @@ static int take_heap(struct fur_group *g, unsigned k, struct fur_heap **heap)
 
 static int leave_file(struct fur_group *g, unsigned k, struct heap_file *file)
 {
+	struct group_member *m = &g->members[k];
 	int error = group_check_member(g, k, file);
+	/* It has left, and a call before this one has failed after that. */
+	if (error && m->state == GROUP_LEAVING)
+		return 0;
+	if (!error && file->super->state != MEDIA_CLOSED)
+		error = fur_fail(FUR_EBUSY,
+		        "the heap was not closed, and its log may need other members: close the "
+		        "group and open it again, which replays the log, and take it out then");
 	if (!error) {
-		g->members[k].state = GROUP_LEAVING;
+		m->state = GROUP_LEAVING;
 		error = group_file_replace(g);
 	}
 	return error ? error : heap_leave(file);
 }
 
-/* The heap is closed. */
+/* Its handle is closed. */
 static int leave(struct fur_group *g, unsigned k)
 {
 	struct heap_file file;
@@ -286,7 +303,23 @@ static int leave(struct fur_group *g, unsigned k)
 		error = leave_file(g, k, &file);
 		heap_close_file(&file);
 	}
+	error = error ? fur_fail_at(error, path) : 0;
 	free(path);
+	return error;
+}
+
+/* The last step: the file says so before this process forgets it, so that a call that fails can be
+ * made again. */
+static int forget(struct fur_group *g, unsigned k)
+{
+	struct group_member *m = &g->members[k];
+	const enum group_state was = m->state;
+	m->state = GROUP_REMOVED;
+	const int error = group_file_replace(g);
+	if (error)
+		m->state = was;
+	else
+		group_forget_member(g, k, GROUP_REMOVED);
 	return error;
 }
 
@@ -294,7 +327,8 @@ static int remove_member(struct fur_group *g, unsigned k)
 {
 	struct fur_heap *heap;
 	if (k >= g->limit || !g->members[k].path)
-		return fur_fail(FUR_EINVAL, "there is no member %u: fur-group list shows them", k);
+		return fur_fail(FUR_EINVAL, "%s: there is no member %u: fur-group list shows them",
+		        g->path, k);
 	/* The workers are registered with it, perhaps. */
 	batches_stop(g);
 	int error = take_heap(g, k, &heap);
@@ -307,14 +341,11 @@ static int remove_member(struct fur_group *g, unsigned k)
 			return error;
 		}
 		error = heap_close(heap);
-		if (!error)
-			error = leave(g, k);
 	}
 	/* One that is missing: no log of the others needs it, or the group would not be open. */
-	if (error)
-		return error;
-	group_forget_member(g, k, GROUP_REMOVED);
-	return group_file_replace(g);
+	if (!error && g->members[k].taken)
+		error = leave(g, k);
+	return error ? error : forget(g, k);
 }
 
 FUR_API int fur_group_remove(fur_group *group, unsigned member)
@@ -334,5 +365,5 @@ FUR_API int fur_group_remove(fur_group *group, unsigned member)
 	error = remove_member(group, member);
 	pthread_mutex_unlock(&group->changing);
 	pthread_setcancelstate(cancel, &cancel);
-	return error ? fur_fail_at(error, group->path) : 0;
+	return error;
 }

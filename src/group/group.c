@@ -136,8 +136,9 @@ static int create_file(struct fur_group *g, const char *path, const struct fur_g
 		error = group_file_allocate(g, o->most_members);
 	if (!error)
 		error = random_bytes(g->id, sizeof g->id);
-	if (!error)
-		error = group_file_make(g);
+	if (error)
+		return fur_fail_at(error, path);
+	error = group_file_make(g);
 	return error ? error : groups_add(g);
 }
 
@@ -158,7 +159,10 @@ static int new_group(const char *function, const char *path,
 	int error = take_options(options, &o, &heap);
 	if (!error)
 		error = group_new(&o, &heap, &g);
-	if (!error) {
+	if (!g) {
+		if (error)
+			fur_fail_at(error, path);
+	} else {
 		error = begin(g, path, &o);
 		if (error)
 			group_free(g);
@@ -245,7 +249,8 @@ struct closing {
 	struct fur_group *g;
 	uint64_t next; /* of the members */
 	pthread_mutex_t mutex;
-	int error; /* the first */
+	int error; /* of the lowest member that fails */
+	uint64_t member;
 	char *message;
 };
 
@@ -260,8 +265,10 @@ static void close_some(void *arg, unsigned thread)
 		if (!error)
 			continue;
 		pthread_mutex_lock(&c->mutex);
-		if (!c->error) {
+		if (!c->error || k < c->member) {
 			c->error = error;
+			c->member = k;
+			free(c->message);
 			c->message = strdup(fur_errormsg()); /* which belongs to the thread */
 		}
 		pthread_mutex_unlock(&c->mutex);

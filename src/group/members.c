@@ -75,10 +75,13 @@ struct opening {
 
 void group_forget_member(struct fur_group *g, unsigned member, enum group_state state)
 {
+	/* Threads that name the member tell its path, under the mutex. */
+	pthread_mutex_lock(&g->mutex);
 	free(g->members[member].path);
 	g->members[member] = (struct group_member){.state = state};
 	while (g->limit && g->members[g->limit - 1].state == GROUP_NONE)
 		g->limit--;
+	pthread_mutex_unlock(&g->mutex);
 }
 
 /* A crash has interrupted that the heap joins, or leaves (INV-GM1).  Where its superblock has

@@ -7,7 +7,23 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <sys/syscall.h>
 #include <thread>
+
+/* Of the group's file, the replacement from now on that fails; 0: none. */
+static unsigned replacement_fails;
+
+/* In the system's place. */
+extern "C" int renameat2(
+        int from_fd, const char *from, int to_fd, const char *to, unsigned flags) noexcept
+{
+	if (!flags && replacement_fails && !--replacement_fails) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return static_cast<int>(syscall(SYS_renameat2, from_fd, from, to_fd, to, flags));
+}
 
 namespace
 {
@@ -166,6 +182,8 @@ TEST_F(Group, BadArguments_AreRefused)
 		o.most_members = most;
 		EXPECT_EQ(fur_group_create(group_path().c_str(), &o, &g), FUR_EINVAL) << most;
 	}
+	EXPECT_EQ(fur_group_create(in_dir("none/a.group").c_str(), nullptr, &g), FUR_ESYS);
+	EXPECT_TRUE(message_has("none/a.group")) << fur_errormsg();
 	create();
 	EXPECT_EQ(fur_group_create(group_path().c_str(), nullptr, &g), FUR_EEXIST);
 	EXPECT_EQ(fur_group_add(group_, heap_name(0).c_str(), nullptr, &member), FUR_ENOENT);
@@ -469,6 +487,60 @@ TEST_F(Group, AMemberInUse_DoesNotLeave)
 }
 
 /* ------------------------------------------------------------------ missing */
+
+/* Is it a heap like any other? */
+TEST_F(Group, AMemberThatCouldNotLeave_LeavesAtTheNextTry)
+{
+	create(4);
+	fur_group *other;
+	unsigned member;
+	ASSERT_EQ(fur_group_create(in_dir("other.group").c_str(), nullptr, &other), 0);
+	/* The group's file cannot be replaced: when the heap is to leave, or when it has. */
+	for (unsigned k : {1u, 2u}) {
+		replacement_fails = k;
+		EXPECT_EQ(fur_group_remove(group_, k), FUR_ENOSPC);
+		EXPECT_TRUE(message_has("bank.group")) << fur_errormsg();
+		EXPECT_EQ(fur_group_remove(group_, k), 0) << fur_errormsg();
+		EXPECT_EQ(fur_group_add(other, heap_name(k).c_str(), nullptr, &member), 0)
+		        << fur_errormsg();
+		EXPECT_EQ(fur_group_remove(group_, k), FUR_EINVAL);
+	}
+	/* The member's file is away. */
+	std::filesystem::rename(heap_name(3), in_dir("away"));
+	EXPECT_EQ(fur_group_remove(group_, 3), FUR_ENOENT);
+	EXPECT_TRUE(message_has("heap3")) << fur_errormsg();
+	std::filesystem::rename(in_dir("away"), heap_name(3));
+	EXPECT_EQ(fur_group_remove(group_, 3), 0) << fur_errormsg();
+	EXPECT_EQ(fur_group_add(other, heap_name(3).c_str(), nullptr, &member), 0)
+	        << fur_errormsg();
+	EXPECT_EQ(fur_group_close(other), 0) << fur_errormsg();
+}
+
+/* Its log is kept, and only the group can replay it. */
+TEST_F(Group, AMemberWhoseCloseFails_DoesNotLeave)
+{
+	create(2);
+	put(1, 5);
+	durability_fail(&fur_group_heap(group_, 1)->durability, FUR_EIO);
+	EXPECT_EQ(fur_group_remove(group_, 1), FUR_EIO);
+	EXPECT_TRUE(message_has("heap1")) << fur_errormsg();
+	EXPECT_EQ(fur_group_remove(group_, 1), FUR_EBUSY);
+	EXPECT_TRUE(message_has("heap1")) << fur_errormsg();
+	close();
+	open();
+	EXPECT_EQ(get(1), 5u);
+	EXPECT_EQ(fur_group_remove(group_, 1), 0) << fur_errormsg();
+}
+
+TEST_F(Group, OfMembersWhoseCloseFails_TheLowestIsNamed)
+{
+	create(4);
+	for (unsigned k : {3u, 1u, 2u})
+		durability_fail(&fur_group_heap(group_, k)->durability, FUR_EIO);
+	EXPECT_EQ(fur_group_close(std::exchange(group_, nullptr)), FUR_EIO);
+	EXPECT_TRUE(message_has("heap1: ")) << fur_errormsg();
+	open();
+}
 
 TEST_F(Group, AMemberIsMissing)
 {

@@ -460,6 +460,40 @@ TEST_F(GroupSubmit, Close_CompletesWhatWasSubmitted_AndTheWaitMayComeAfterIt)
 	EXPECT_EQ(value(1), 51u);
 }
 
+TEST_F(GroupSubmit, Close_CompletesWhatWasSubmitted_InsideATransactionOfAnotherHeap)
+{
+	const Add one = {word(0), 1};
+	fur::Heap other = fur::Heap::create(in_dir("other"), options());
+	fur::Thread t(other);
+	/* No worker is registered with the group yet: they wait for more. */
+	reopen_with(2, 0, 1000000);
+	fur_submitted *s = submit({part(0, add, one)});
+	leave();
+	fur_ro *ro;
+	ASSERT_EQ(fur_begin_ro(t, &ro), 0) << fur_errormsg();
+	close();
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0) << fur_errormsg();
+	EXPECT_EQ(fur_group_wait(s), 0) << fur_errormsg();
+	open();
+	EXPECT_EQ(get(0u), 1u);
+}
+
+TEST_F(GroupSubmit, Close_InsideATransactionOfAMember_IsRefused_AndWhatWasSubmittedGoesOn)
+{
+	const Add one = {word(0), 1};
+	reopen_with(2, 0, 1000000);
+	fur_submitted *s = submit({part(0, add, one)});
+	fur::Thread t(heap(1));
+	leave();
+	fur_ro *ro;
+	ASSERT_EQ(fur_begin_ro(t, &ro), 0) << fur_errormsg();
+	EXPECT_EQ(fur_group_close(group_), FUR_EBUSY);
+	EXPECT_EQ(fur_end_ro(ro, nullptr), 0) << fur_errormsg();
+	EXPECT_EQ(fur_group_wait(s), 0) << fur_errormsg();
+	EXPECT_EQ(get(0u), 1u);
+	EXPECT_EQ(fur_thread_unregister(t), 0) << fur_errormsg();
+}
+
 TEST_F(GroupSubmit, Remove_CompletesWhatWasSubmitted_AndSubmissionsGoOn)
 {
 	const Add one = {word(2), 1};
@@ -534,6 +568,7 @@ TEST_F(GroupSubmit, Misuse_IsRefused)
 	o.workers = 17;
 	EXPECT_EQ(fur_group_create(in_dir("other").c_str(), &o, &g), FUR_EINVAL);
 	EXPECT_TRUE(message_has("workers is 17"));
+	EXPECT_TRUE(message_has(in_dir("other").c_str()));
 }
 
 TEST_F(GroupSubmit, Child_OfFork_IsRefused)
@@ -590,6 +625,13 @@ TEST(GroupSubmitCpp, Bodies_AreLambdas_AndWhatTheyThrowReachesTheWait)
 			EXPECT_EQ(e.code(), FUR_EABORTED);
 		}
 		EXPECT_THROW(bank.wait(throws), std::out_of_range);
+		fur::Submitted nested = bank.submit({put(0, 1)});
+		{
+			const fur::GroupThread self(bank);
+			fur::read(self.of(1),
+			        [&](fur_ro *) { EXPECT_THROW(bank.wait(nested), fur::Error); });
+		}
+		bank.wait(nested); /* which has its bodies still */
 		fur::Submitted forgotten = bank.submit({put(1, 3)});
 		forgotten = bank.submit({put(1, 4)});
 		EXPECT_THROW(bank.submit({put(2, 1)}), fur::Error);
