@@ -461,21 +461,23 @@ TEST_P(ShippedInDomain, FreshBlocks_WaitUntilTheLogHasWhatGaveTheirMemory)
 	ASSERT_EQ(write_page(MEDIA_PRIMARY), 0);
 	heap_.emplace(open(o));
 	const Shipper shipper(path_);
-	fur::Thread self(*heap_);
+	self_.emplace(*heap_);
 	const std::vector<uint8_t> data(200000, 9);
 	for (int k = 0; k < 20; k++) {
-		fur::update(self, [&](fur_update *tx) {
+		fur::update(*self_, [&](fur_update *tx) {
 			auto *p = static_cast<void **>(fur_root(tx, 0));
 			void *block = fur_alloc(tx, data.size());
 			if (block)
 				fur_write(tx, block, data.data(), data.size());
 			fur_store(tx, p, block);
 		});
-		fur::update(self, [&](fur_update *tx) {
+		fur::update(*self_, [&](fur_update *tx) {
 			fur_free(tx, fur_load(tx, static_cast<void **>(fur_root(tx, 0))));
 		});
 	}
 	EXPECT_EQ(fur_sync(heap_->get()), 0);
+	/* Before the shipper ends: it waits until the log has the last of them. */
+	EXPECT_EQ(close(), 0) << fur_errormsg();
 }
 
 INSTANTIATE_TEST_SUITE_P(Pm, ShippedInDomain, ::testing::Values(FUR_PM_EMULATED, FUR_PM_SYNC));
