@@ -3,7 +3,7 @@
 """Real brokers of Apache Kafka for tests: three nodes on this machine's loopback, each a broker and
 a controller, which end with this program.
 
-    brokers.py [--nodes N] [--limit SECONDS] [--keep DIRECTORY] COMMAND [ARGUMENT...]
+    brokers.py [--nodes N] [--limit SECONDS] [--keep DIRECTORY] [--share] COMMAND [ARGUMENT...]
 
 Starts the brokers, runs COMMAND, and ends them.  COMMAND finds in its environment
 
@@ -14,6 +14,9 @@ Starts the brokers, runs COMMAND, and ends them.  COMMAND finds in its environme
     FUR_KAFKA_CONTROL    a Unix socket: a line "kill N", "pause N", "resume N" or "start N" does
                          that to node N = 1, 2 ...; "wait" waits until all nodes that run are ready.
                          Each is answered by a line "ok" or "failed: ..."
+
+With --share, a brokers.py that COMMAND runs takes these brokers in place of its own, if it wants
+the same version and number of nodes.  Where there are none, COMMAND runs without them.
 
 Kafka comes from Maven, once: its jars stay in $XDG_CACHE_HOME/libfur, or ~/.cache/libfur.
 
@@ -56,6 +59,8 @@ SKIPPED = 77
 READY_S = 120
 DOWNLOAD_S = 240
 LIMIT_S = 600
+NODES = 3
+SHARED = "FUR_KAFKA_SHARED"  # the version of brokers that --share has started
 
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -524,33 +529,65 @@ class Door:
             connection.sendall((self.cluster.command(line) + "\n").encode())
 
 
-def run_beside(cluster: Cluster, command: list[str]) -> int:
+def stop(child: subprocess.Popen[bytes], limit_s: float) -> int:
+    child.kill()
+    child.wait()
+    print(f"brokers.py: not done in {limit_s:g} s", file=sys.stderr)
+    return 1
+
+
+def status_of(child: subprocess.Popen[bytes]) -> int:
+    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+def run_beside(cluster: Cluster, command: list[str], share: bool = False) -> int:
     door = Door(cluster)
     env = dict(os.environ, FUR_KAFKA=cluster.brokers, FUR_KAFKA_CONTROL=door.path)
+    if share:
+        env[SHARED] = VERSION
     if cluster.has_secure:
         env.update(FUR_KAFKA_SECURE=cluster.secure, FUR_KAFKA_CA=cluster.ca)
     until = time.monotonic() + cluster.limit_s
     child = subprocess.Popen(command, env=env, preexec_fn=die_with_parent)
-    with selectors.DefaultSelector() as ready:
-        ready.register(door.socket, selectors.EVENT_READ)
-        while child.poll() is None:
-            if time.monotonic() > until:
-                child.kill()
-                child.wait()
-                print(f"brokers.py: not done in {cluster.limit_s:g} s", file=sys.stderr)
-                return 1
-            if ready.select(0.1):
-                door.serve()
-    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+    try:
+        with selectors.DefaultSelector() as ready:
+            ready.register(door.socket, selectors.EVENT_READ)
+            while child.poll() is None:
+                if time.monotonic() > until:
+                    return stop(child, cluster.limit_s)
+                if ready.select(0.1):
+                    door.serve()
+    except KeyboardInterrupt:
+        child.terminate()  # it ends its own children, which our death would not
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(10)
+        raise
+    return status_of(child)
+
+
+def shares(a: argparse.Namespace) -> bool:
+    """Does another brokers.py share what this one is asked for?"""
+    return os.environ.get(SHARED) == VERSION and a.nodes == NODES and not a.keep
+
+
+def run_without(command: list[str], limit_s: float) -> int:
+    """COMMAND, with what it finds in our environment."""
+    child = subprocess.Popen(command, preexec_fn=die_with_parent)
+    try:
+        child.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        return stop(child, limit_s)
+    return status_of(child)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--nodes", type=int, default=3, choices=range(1, 6), metavar="N")
+    parser.add_argument("--nodes", type=int, default=NODES, choices=range(1, 6), metavar="N")
     parser.add_argument("--limit", type=float, default=LIMIT_S, metavar="SECONDS")
     parser.add_argument("--keep", metavar="DIRECTORY", help="the nodes' files stay there")
+    parser.add_argument("--share", action="store_true", help="also with what COMMAND runs")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
     a = parser.parse_args()
     if not a.command:
@@ -558,13 +595,17 @@ def main() -> int:
     # As SIGINT does: the brokers' `with` block ends.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        if shares(a):
+            return run_without(a.command, a.limit)
         with Cluster(a.nodes, a.limit, a.keep) as cluster:
-            return run_beside(cluster, a.command)
-    except Missing as missing:
-        print(f"skipped: {missing}")
-        return SKIPPED
-    except Broken as broken:
-        print(f"brokers.py: {broken}", file=sys.stderr)
+            return run_beside(cluster, a.command, a.share)
+    except (Missing, Broken) as why:
+        if a.share:
+            return run_without(a.command, a.limit)
+        if isinstance(why, Missing):
+            print(f"skipped: {why}")
+            return SKIPPED
+        print(f"brokers.py: {why}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("brokers.py: stopped", file=sys.stderr)
