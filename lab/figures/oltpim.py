@@ -1004,11 +1004,11 @@ more than the L3's, and a request of 72 bytes lies on two lines.
 | transactions | 843 | 160 |
 | all else: indexes, of MosaicDB | 2197 | 75874 |
 
-Another layout was measured, with TPC-C only, and is not in the figures: a request of 64 bytes, which
-has a line of its own and its number in the round in place of an address, results of 24 bytes instead
-of 40, and a round's list of numbers of 2 bytes. Read-only, OLTPim's traffic is 52826 bytes then, and
-MosaicDB's 109609, which is 2.07 times as many; at 9:1 it is 1.01 times. OLTPim runs 55841
-transactions a second, 5 % more, and MosaicDB 51417, 2 % more."""
+Another layout was measured, with TPC-C only, and is not in the figures: a request of 64 bytes,
+which has a line of its own and its number in the round in place of an address, results of 24
+bytes instead of 40, and a round's list of numbers of 2 bytes. Read-only, OLTPim's traffic is
+52826 bytes then, and MosaicDB's 109609, which is 2.07 times as many; at 9:1 it is 1.01 times.
+OLTPim runs 55841 transactions a second, 5 % more, and MosaicDB 51417, 2 % more."""
 
 
 def best_batches_table(runs: Runs) -> str:
