@@ -101,6 +101,16 @@ bool NearRank::step(bool wait)
 	return worked;
 }
 
+/* While others work: who has the latch counts. */
+BatchCounts NearRank::counts()
+{
+	while (latch_.exchange(true, std::memory_order_acquire))
+		sched_yield();
+	const BatchCounts counts = counts_;
+	latch_.store(false, std::memory_order_release);
+	return counts;
+}
+
 /* Put the request into the batch if it fits. */
 bool NearRank::take(Request *r)
 {
@@ -518,8 +528,9 @@ BatchCounts NearStore::counts() const
 {
 	BatchCounts sum;
 	for (const auto &r : ranks_) {
-		sum.batches += r->counts().batches;
-		sum.requests += r->counts().requests;
+		const BatchCounts c = r->counts();
+		sum.batches += c.batches;
+		sum.requests += c.requests;
 	}
 	return sum;
 }

@@ -53,10 +53,7 @@ public:
 	/* Do the next part.  False: there is nothing to do, or another worker does it.
 	 * `wait`: for a kernel that runs. */
 	bool step(bool wait);
-	BatchCounts counts() const
-	{
-		return counts_;
-	}
+	BatchCounts counts();
 	near_counters near_counts() const;
 
 private:

@@ -37,7 +37,7 @@ Part drawn_part(tools::Random &random, unsigned module, uint32_t value)
 	                ? NOTHING
 	                : (word + 1 + static_cast<uint32_t>(random.below(WORDS - 1))) % WORDS;
 	return touch(module, word, value, drawn_wait(random), drawn_wait(random), first,
-	        drawn_wait(random));
+	        drawn_wait(random), drawn_wait(random));
 }
 
 void note(History &history, size_t transaction, const Part &part, uint32_t value)
@@ -53,12 +53,12 @@ void note(History &history, size_t transaction, const Part &part, uint32_t value
 } // namespace
 
 Part touch(unsigned module, uint32_t word, uint32_t value, uint32_t before, uint32_t after,
-        uint32_t first, uint32_t between)
+        uint32_t first, uint32_t between, uint32_t amid)
 {
 	Part p;
 	p.module = module;
 	p.record.type = TIDE_TOUCH;
-	const uint32_t parameters[] = {word, value, before, after, first + 1, between};
+	const uint32_t parameters[] = {word, value, before, after, first + 1, between, amid};
 	std::copy(std::begin(parameters), std::end(parameters), p.record.parameter);
 	p.record.bytes = sizeof parameters;
 	return p;

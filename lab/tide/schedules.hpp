@@ -14,11 +14,11 @@
 namespace tide
 {
 
-/* A part that stores `value` to the word, waits before and after that, and reads `first` at its
- * begin unless that is NOTHING. */
+/* A part that loads the word and stores `value` to it, waits before, after and amid that, and reads
+ * `first` at its begin unless that is NOTHING. */
 enum : uint32_t { NOTHING = UINT32_MAX };
 Part touch(unsigned module, uint32_t word, uint32_t value, uint32_t before = 0, uint32_t after = 0,
-        uint32_t first = NOTHING, uint32_t between = 0);
+        uint32_t first = NOTHING, uint32_t between = 0, uint32_t amid = 0);
 /* One that reads the word. */
 Part look(unsigned module, uint32_t word, uint32_t before = 0, uint32_t after = 0);
 

@@ -17,8 +17,8 @@ static void tide_spin(uint32_t n)
 }
 
 /* word, value, turns to wait before and after, one more than a word to read first or 0, turns to
- * wait between: store the value.  Returns 16 bits of the other word and 16 of the word's old
- * value. */
+ * wait between, and from the load of the word to its store: store the value.  Returns 16 bits of
+ * the other word and 16 of the word's old value. */
 static bool touch(struct tide_tx *tx, const uint32_t *p, uint32_t *value)
 {
 	uint32_t other = 0, before;
@@ -26,8 +26,10 @@ static bool touch(struct tide_tx *tx, const uint32_t *p, uint32_t *value)
 	if (p[4] && !tide_read(tx, TIDE_DATA + (p[4] - 1) * 8, &other))
 		return false;
 	tide_spin(p[5]);
-	if (!tide_read(tx, TIDE_DATA + p[0] * 8, &before) ||
-	        !tide_write(tx, TIDE_DATA + p[0] * 8, p[1]))
+	if (!tide_read(tx, TIDE_DATA + p[0] * 8, &before))
+		return false;
+	tide_spin(p[6]);
+	if (!tide_write(tx, TIDE_DATA + p[0] * 8, p[1]))
 		return false;
 	tide_spin(p[3]);
 	*value = other << 16 | (before & 65535);

@@ -391,6 +391,31 @@ TEST(Tide, OnlyAsPublishedHasViolations)
 	        b.first.c_str());
 }
 
+/* A transaction that takes part in the order with one part, for it stands for one with more. */
+Transaction ordered(Part part)
+{
+	Transaction t = of({part});
+	t.ordered = true;
+	return t;
+}
+
+/* INV-TD2.  The last part has loaded the word before T0 stores to it, and stores to it later.  It
+ * holds the lock of all that it has read then, so no validation finds that it has read an old
+ * value. */
+TEST(Tide, AStoreOverANewerWordFails)
+{
+	if (!emulated)
+		GTEST_SKIP() << "no emulated machine, or no compiler for it";
+	const Part first = tide::touch(0, 0, 1, 100),
+	           last = tide::touch(0, 0, 3, 0, 0, tide::NOTHING, 0, 600);
+	const Options o = on("upmem", 1);
+	EXPECT_EQ(violation_of(o, {ordered(first), ordered(last)}), "");
+	/* It waits for its turn, and takes what it holds for all that it has read. */
+	EXPECT_EQ(violation_of(
+	                  o, {ordered(first), ordered(tide::touch(0, 1, 2, 2000)), ordered(last)}),
+	        "");
+}
+
 /* ----------------------------------------------------------------- the flaws, each by itself */
 
 /* What is wrong as published, and that nothing is as mended: of the same transactions. */
@@ -428,14 +453,6 @@ TEST(TideAsPublished, AFailedValidationMovesTheClock)
 	                    of({tide::touch(0, 1, 2, 0, 0, 0, 100), tide::touch(1, 0, 2)}),
 	                    of({tide::touch(0, 2, 3, 0, 0, 1), tide::touch(1, 0, 3, 500)})},
 	        o, "T2");
-}
-
-/* A transaction that takes part in the order with one part, for it stands for one with more. */
-Transaction ordered(Part part)
-{
-	Transaction t = of({part});
-	t.ordered = true;
-	return t;
 }
 
 /* Module 0 has one local transaction first: D11 gets rank 0 there, and D1 rank 1.  Module 1 has
