@@ -238,8 +238,8 @@ void emu_prefetch(const void *p, bool to_write);
 void emu_overlap_begin(void);
 void emu_overlap_end(void);
 
-/* The same for loads of which the later ones must not come before the first: an acquire load.  An
- * x86 looks ahead over them and keeps their order; on POWER they do not overlap, for isync waits. */
+/* The same for loads whose order counts, because the first is an acquire load.  An x86 looks ahead
+ * over them and keeps their order; on POWER they do not overlap, for isync waits. */
 void emu_overlap_begin_in_order(void);
 
 /* ------------------------------------------------------------- transactions

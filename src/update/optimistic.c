@@ -259,8 +259,8 @@ static struct fur_snapshot *join_shared(const struct fur_thread *t)
 {
 	struct shared_snapshot *shared = &t->engine->shared;
 	struct fur_snapshot *s = NULL;
-	/* Most often there is none.  Readers that run again at once, because of one update, must
-	 * not wait for each other's look at that. */
+	/* Most often there is none, and readers that one update has defeated would wait for each
+	 * other's look.  The number may fall until we look again. */
 	if (arch_load(&shared->number) <= t->reader.opened)
 		return NULL;
 	spin_lock(&shared->lock, (struct arch_backoff){0});
