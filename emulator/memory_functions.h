@@ -2,8 +2,8 @@
  *
  * memory_functions.h - included before everything else in code that runs on the machine.  The
  * compiler instruments neither calls of memcpy, memmove and memset nor those that it adds itself;
- * these names send them all to the machine (instrument.cpp), and prefetches too.  So do the marks of
- * loads that overlap (emulated.h) in inline functions of libfur's headers.
+ * these names send them all to the machine (instrument.cpp), and prefetches too.  So do the marks
+ * of loads that overlap (emulated.h) in inline functions of libfur's headers.
  */
 #ifndef FUR_EMULATED_MEMORY_FUNCTIONS_H
 #define FUR_EMULATED_MEMORY_FUNCTIONS_H

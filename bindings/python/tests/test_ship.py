@@ -53,9 +53,9 @@ for line in sys.stdin:
         except libfur.Error as error:
             print(error.code.name)
     elif command == "state":
-        while not follower.state().caught_up_ns:
+        # It has also caught up with a log that is still empty.
+        while not ((state := follower.state()).caught_up_ns and state.heard_ns):
             time.sleep(0.01)
-        state = follower.state()
         assert state.own_node == node, state
         assert state.follows and not state.promoted and state.error == 0, state
         assert state.durts and state.term and state.frame, state

@@ -397,6 +397,8 @@ TEST_F(Space, Growth_OnAFullFileSystem_IsAnErrorOfTheCommit_AndTheHeapStaysGood)
 		fur::Thread self(heap);
 		ASSERT_EQ(take(self, heap.get(), 6 << 20), 0) << fur_errormsg();
 		fill_disk(place);
+		/* It waits for a growth that libfur's thread has begun before the disk was full. */
+		EXPECT_EQ(take(self, heap.get(), 30 << 20), FUR_ENOSPC);
 		const uint64_t before = allocated_bytes(path_), bytes = heap_size(heap.get());
 		const void *root = root_at_rest(heap.get(), 0);
 		EXPECT_EQ(take(self, heap.get(), 30 << 20), FUR_ENOSPC);
