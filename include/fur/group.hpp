@@ -105,8 +105,8 @@ public:
 		if (submitted_ && fur_group_wait(submitted_))
 			return; /* wait() would have told */
 	}
-	/* wait - fur_group_wait(), once.   Throws: what a part has thrown; Error: with FUR_ENESTED
-	 * and FUR_EFORK it was not waited for. */
+	/* wait - fur_group_wait(), once.   Throws: what a part has thrown; Error: after FUR_ENESTED
+	 * it may be called again, and after FUR_EFORK the parent waits. */
 	void wait()
 	{
 		const int error = fur_group_wait(submitted_);

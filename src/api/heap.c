@@ -91,7 +91,7 @@ static int init_htm(struct fur_heap *heap, const struct fur_options *o)
 	e->reader_report_arg = o->reader_report_arg;
 	e->active = memory_padded(threads * sizeof *e->active);
 	heap->threads = e->threads = memory_padded(threads * sizeof *heap->threads);
-	e->stamps = memory_map(STAMPS * sizeof *e->stamps); /* a small heap has few */
+	e->stamps = memory_map(STAMPS * sizeof *e->stamps); /* a small heap touches few pages */
 	if (!e->active || !heap->threads || !e->stamps || !crowd_start(e))
 		return fur_fail(FUR_ENOMEM,
 		        "no memory for %u threads: "

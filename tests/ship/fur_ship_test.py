@@ -352,7 +352,8 @@ def fenced(place):
     assert f"error {EFENCED}: another heap has taken this one's place" in said, said[-300:]
     assert "close this heap, and let it follow the other one, with fur-standby" in said, said[-300:]
     # A heap that is opened again is fenced again.
-    assert "the heap could not be brought up to date" in said, said[-500:]
+    late = f"not closed: {heap.path}: the heap could not be brought up to date"
+    assert late in said, said[-500:]
     assert "fur-standby HEAP puts what the shipping log lacks into HEAP.lost" in said, said[-500:]
     assert "open it again" not in said, said[-500:]
     returned = newest(said.partition("error")[0])

@@ -486,9 +486,7 @@ TEST_F(Group, AMemberInUse_DoesNotLeave)
 	EXPECT_EQ(fur_group_unregister(self), 0);
 }
 
-/* ------------------------------------------------------------------ missing */
-
-/* Is it a heap like any other? */
+/* It is a heap like any other then: another group takes it. */
 TEST_F(Group, AMemberThatCouldNotLeave_LeavesAtTheNextTry)
 {
 	create(4);
@@ -541,6 +539,8 @@ TEST_F(Group, OfMembersWhoseCloseFails_TheLowestIsNamed)
 	EXPECT_TRUE(message_has("heap1: ")) << fur_errormsg();
 	open();
 }
+
+/* ------------------------------------------------------------------ missing */
 
 TEST_F(Group, AMemberIsMissing)
 {
