@@ -269,12 +269,17 @@ static int ask_settings(struct kafka *k)
 	return error;
 }
 
-/* The broker that answers may learn of a new topic later than the one that find_topic() asked. */
-static int check_settings(struct kafka *k)
+/* Another broker may answer each question.  One that has no settings of the topic has not learned
+ * of a new topic yet, or the one that find_topic() asked has not learned of its removal: ask both
+ * again. */
+int kafka_topic_check(struct kafka *k, enum engine_use use)
 {
 	const uint64_t until = kafka_now_ms() + KAFKA_PATIENCE_MS;
 	for (;;) {
-		const int error = ask_settings(k);
+		int error = find_topic(k, use);
+		if (error || use == ENGINE_READ)
+			return error;
+		error = ask_settings(k);
 		if (error != FUR_ENOENT)
 			return error;
 		if (kafka_now_ms() >= until)
@@ -283,10 +288,4 @@ static int check_settings(struct kafka *k)
 			        k->brokers);
 		kafka_pause_ms(AGAIN_MS);
 	}
-}
-
-int kafka_topic_check(struct kafka *k, enum engine_use use)
-{
-	const int error = find_topic(k, use);
-	return error || use == ENGINE_READ ? error : check_settings(k);
 }

@@ -53,6 +53,14 @@ inline void sleep_ms(unsigned ms)
 	std::this_thread::sleep_for(std::chrono::milliseconds(ms));
 }
 
+/* Ask until it is so, for a minute. */
+template <class Condition>
+void eventually(Condition &&is_so)
+{
+	for (int k = 0; k < 300 && !is_so(); k++)
+		sleep_ms(200);
+}
+
 /* An administrator, by librdkafka. */
 class Admin
 {
@@ -86,8 +94,7 @@ public:
 		rd_kafka_CreateTopics(rk_, &t, 1, nullptr, queue_);
 		take();
 		rd_kafka_NewTopic_destroy(t);
-		for (int k = 0; k < 300 && leader(name) <= 0; k++)
-			sleep_ms(100);
+		eventually([&] { return leader(name) > 0; });
 	}
 	void remove(const std::string &name)
 	{
@@ -95,8 +102,7 @@ public:
 		rd_kafka_DeleteTopics(rk_, &t, 1, nullptr, queue_);
 		take();
 		rd_kafka_DeleteTopic_destroy(t);
-		for (int k = 0; k < 300 && leader(name) != 0; k++)
-			sleep_ms(100);
+		eventually([&] { return leader(name) == 0; });
 	}
 	void delete_records(const std::string &name, int64_t before)
 	{
