@@ -40,6 +40,8 @@ struct TmOptions {
 	/* The emulated machine has persistent memory, and lets write-backs take their time */
 	bool machine_has_pm = false;
 	bool phases = false;
+	/* libfur: the heap is a member of a group (group_tm.hpp) */
+	bool member = false;
 	enum fur_isolation isolation = FUR_OPACITY;
 	/* Conflicts of hardware transactions before the lock is taken; libfur's default.  0: every
 	 * transaction takes the lock */

@@ -11,6 +11,7 @@
  */
 #include "rbtree.hpp"
 #include "../baselines/peers.hpp"
+#include "../common/group_tm.hpp"
 #include "../common/runs.hpp"
 #include "../common/stock.hpp"
 
@@ -357,7 +358,8 @@ int run(bench::Options &o, Workload &w)
 	if (!o.tm_options.heap_bytes)
 		o.tm_options.heap_bytes = 2 * w.keys * FUR_CACHE_LINE + (uint64_t(32) << 20) +
 		                          uint64_t(o.most_threads) * (1 << 18);
-	return bench::on_system_or_peer(o, [&]<class Tm>() { return run_on<Tm>(o, w); });
+	auto on = [&]<class Tm>() { return run_on<Tm>(o, w); };
+	return o.tm_options.member ? bench::on_member(o, on) : bench::on_system_or_peer(o, on);
 }
 
 } // namespace
@@ -367,13 +369,14 @@ int main(int argc, char **argv)
 	alignas(128) static Workload w; /* not on the stack, see machine_emulated.cpp */
 	return bench::main_of(
 	        "rbtree", argc, argv,
-	        [&](tools::CommandLine &line, bench::Options &) {
+	        [&](tools::CommandLine &line, bench::Options &o) {
 		        line.option("--keys", w.keys, "number of keys in the tree at the start");
 		        line.option("--mix", w.mix,
 		                "random: keys from twice as many as --keys, so that half of the "
 		                "updates change nothing; authors: as the FUR paper's published "
 		                "program, keys from 4,000,000, and each thread removes the key "
 		                "that it inserted last, so that every update changes the tree");
+		        bench::add_member(line, o.tm_options);
 		        w.add_to_run(line);
 	        },
 	        [&](bench::Options &o) { return run(o, w); });

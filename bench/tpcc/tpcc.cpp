@@ -4,12 +4,12 @@
  * the consistency conditions of clause 3.3.2 (consistency.hpp).  No terminals, no think times:
  * throughput of transactions, as in FUR's evaluation (section 4).
  */
+#include "../common/group_tm.hpp"
 #include "../common/runs.hpp"
 #include "../common/stock.hpp"
 #include "../common/systems.hpp"
 #include "check.hpp"
 #include "footprints.hpp"
-#include "heaps.hpp"
 #include "inputs.hpp"
 #include "parts.hpp"
 #include "table1.hpp"
@@ -419,6 +419,8 @@ int run_on(bench::Options &o, Workload &w)
 template <class F>
 int on_heaps(const bench::Options &o, F &&f)
 {
+	if (o.tm_options.member)
+		return bench::on_member(o, f);
 	if (o.tm_options.heaps == 1 && !o.tm_options.workers)
 		return bench::on_system(o, f);
 	if (o.tm != "fur-opacity" && o.tm != "fur-snapshot")
@@ -437,6 +439,9 @@ void check_heaps(bench::Options &o, Workload &w)
 	if ((w.heaps > 1 || w.submit) && w.footprints)
 		throw bench::Usage("--footprints: measure them with one heap: leave --heaps and "
 		                   "--submit out");
+	if ((w.heaps > 1 || w.submit) && o.tm_options.member)
+		throw bench::Usage("--member: has the data in one heap, and submits nothing: leave "
+		                   "--heaps and --submit out");
 	if (w.submit && o.machine != "native")
 		throw bench::Usage("--submit: libfur's own threads run natively only: leave "
 		                   "--machine out");
@@ -494,6 +499,7 @@ int main(int argc, char **argv)
 		        line.option("--workers", o.tm_options.workers,
 		                    "libfur's threads that run what is submitted")
 		                .range(1, 16);
+		        bench::add_member(line, o.tm_options);
 		        w.add_to_run(line);
 		        line.option("--scale", w.scale_name,
 		                "paper: as the FUR paper's published program; tenth: paper with a "

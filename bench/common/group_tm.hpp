@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * heaps.hpp - libfur with several heaps, the members of a group, as a system of the benchmark:
+ * group_tm.hpp - libfur with several heaps, the members of a group, as a system of the benchmarks:
  * transactions of one heap alone, which cost what they cost in any heap, and updates over several.
  */
-#ifndef TPCC_HEAPS_HPP
-#define TPCC_HEAPS_HPP
+#ifndef BENCH_GROUP_TM_HPP
+#define BENCH_GROUP_TM_HPP
 
-#include "../common/fur_tm.hpp"
+#include "fur_tm.hpp"
+#include "systems.hpp"
 
 #include <fur/group.hpp>
 #include <span>
@@ -116,11 +117,13 @@ public:
 		count_fur(j, sum(), before_);
 	}
 
-private:
+protected:
 	fur_heap *heap(unsigned k) const
 	{
 		return group_.heap(k);
 	}
+
+private:
 	std::string path_of(unsigned k) const
 	{
 		return o_.path() + "." + std::to_string(k);
@@ -185,6 +188,75 @@ private:
 	fur_stats before_{};
 };
 
+/* One heap, the first of two members of a group; the other one stays empty.  All transactions are
+ * of that heap alone.  Everything else is as FurTm has it, so the two compare a member with a heap
+ * that is in no group. */
+class FurMemberTm : public FurGroupTm
+{
+public:
+	explicit FurMemberTm(const TmOptions &o) : FurGroupTm(with_another(o)) {}
+	~FurMemberTm()
+	{
+		/* A group cannot be closed while a thread is registered with it. */
+		fur_group_thread *self;
+		if (fur_group_register(group(), &self) == 0)
+			(void)fur_group_unregister(self);
+	}
+
+	/* Registered until the thread ends, as that of FurTm is. */
+	class Thread : public FurThread
+	{
+	public:
+		explicit Thread(FurMemberTm &tm) : FurThread(register_with(tm.group())) {}
+
+	private:
+		static fur_thread *register_with(fur_group *group)
+		{
+			fur_group_thread *self;
+			fur_thread *of_first;
+			fur::check(fur_group_register(group, &self));
+			fur::check(fur_group_thread_of(self, 0, &of_first));
+			return of_first;
+		}
+	};
+	void *root()
+	{
+		return FurGroupTm::root(0);
+	}
+	/* With the index and the number of members that the heap's file says. */
+	void describe(json &j)
+	{
+		FurGroupTm::describe(j);
+		const struct media_super *s = heap(0)->durability.super;
+		if (media_is_member(s))
+			j["member"] = s->more.group_member;
+		j["members"] = fur_group_members(group());
+	}
+
+private:
+	static TmOptions with_another(TmOptions o)
+	{
+		o.heaps = 2;
+		return o;
+	}
+};
+
+inline void add_member(tools::CommandLine &line, TmOptions &o)
+{
+	line.flag("--member", o.member,
+	        "libfur: the heap is a member of a group of two, whose other one stays empty.  "
+	        "With --heap, its file is the group's, and that of the heap is FILE.0");
+}
+
+/* f.operator()<FurMemberTm>(), for --member. */
+template <class F>
+int on_member(const Options &o, F &&f)
+{
+	if (o.tm != "fur-opacity" && o.tm != "fur-snapshot")
+		throw Usage("--tm " + o.tm + ": knows no groups: use fur-opacity with --member");
+	return on<FurMemberTm>(f);
+}
+
 } // namespace bench
 
-#endif /* TPCC_HEAPS_HPP */
+#endif /* BENCH_GROUP_TM_HPP */
