@@ -148,7 +148,7 @@ static int end_run(struct together *g)
 		arch_store(&p->thread->reader.view.bound, 0);
 	}
 	FOR_EACH_PART(p, g) {
-		const int failed = reader_wait(p->thread);
+		const int failed = together_name_file(p->thread, reader_wait(p->thread));
 		error = error ? error : failed;
 	}
 	return error;
@@ -215,7 +215,7 @@ int together_read(struct together *g, void (*body)(void *arg), void *arg, void (
 	do {
 		FOR_EACH_PART(p, g)
 			if (unlikely(arch_load(&p->thread->durability->failed) != 0))
-				return tx_refuse(p->thread->engine);
+				return together_name_file(p->thread, tx_refuse(p->thread->engine));
 		error = run_once(g, body, arg, leave, &again);
 	} while (again);
 	return error;

@@ -2,8 +2,8 @@
  *
  * stops_test.cpp - a heap joins or leaves a group, and each call that writes ends the process, or
  * fails, in turn: afterwards the group opens, and the heap is a member, or a heap like any other.
- * And groups open without threads of libfur's.  It stands in the system's place, and so is a
- * program of its own.
+ * The disk of one member fails.  And groups open without threads of libfur's.  It stands in the
+ * system's place, and so is a program of its own.
  */
 #include "group_dir.hpp"
 
@@ -27,6 +27,18 @@ constexpr int ENDED = 77;
 
 /* Threads that were refused; negative: none is. */
 std::atomic<long> refused = -1;
+
+/* The inode of the file whose syncs fail, in all threads; 0: none. */
+std::atomic<ino_t> unsynced = 0;
+
+bool sync_fails(int fd)
+{
+	struct stat st;
+	if (!unsynced || fstat(fd, &st) || st.st_ino != unsynced)
+		return false;
+	errno = EIO;
+	return true;
+}
 
 /* Other threads are libfur's own. */
 bool stops_here()
@@ -68,7 +80,7 @@ EXPORT int fsync(int fd)
 EXPORT int fdatasync(int fd)
 {
 	static auto *const next = next_of<decltype(fdatasync)>("fdatasync");
-	return stops_here() ? -1 : next(fd);
+	return stops_here() || sync_fails(fd) ? -1 : next(fd);
 }
 EXPORT int renameat2(int at, const char *from, int to_at, const char *to, unsigned flags) noexcept
 {
@@ -322,6 +334,67 @@ TEST_F(Stops, AGroupThatWasNotClosedIsOpened)
 				break;
 			}
 		}
+	}
+}
+
+/* The next word of each member, in one update of `members`. */
+int add_one(fur_group_thread *self, const std::vector<unsigned> &members)
+{
+	return fur_group_run(
+	        self, members.data(), static_cast<unsigned>(members.size()),
+	        [](fur_group_update *u, void *all) {
+		        for (unsigned k : *static_cast<const std::vector<unsigned> *>(all)) {
+			        fur_update *tx = fur_group_on(u, k);
+			        auto *p = static_cast<uint64_t *>(fur_root(tx, 0));
+			        fur_store(tx, p, fur_load(tx, p) + 1);
+		        }
+	        },
+	        const_cast<std::vector<unsigned> *>(&members), nullptr);
+}
+
+int read_both(fur_group_thread *self, const std::vector<unsigned> &members)
+{
+	return fur_group_read_run(
+	        self, members.data(), static_cast<unsigned>(members.size()),
+	        [](fur_group_reader *, void *) {}, nullptr, nullptr);
+}
+
+/* Also in what later calls are told, of this member and of those that it takes with it. */
+TEST_F(Stops, AMemberWhoseDiskFails_IsNamed)
+{
+	create(3);
+	for (unsigned k = 0; k < 3; k++)
+		put(k, 1);
+	close();
+	for (unsigned broken : {0u, 2u}) {
+		struct stat st;
+		fur_group_thread *self;
+		ASSERT_EQ(open_synced(&group_), 0) << fur_errormsg();
+		ASSERT_EQ(fur_group_register(group_, &self), 0);
+		EXPECT_EQ(add_one(self, {0, 2}), 0) << fur_errormsg();
+		ASSERT_EQ(stat(heap_name(broken).c_str(), &st), 0);
+		unsynced = st.st_ino;
+		EXPECT_EQ(add_one(self, {0, 2}), FUR_EIO);
+		EXPECT_EQ(std::string(fur_errormsg()).find(heap_name(broken) + ": cannot"), 0u)
+		        << fur_errormsg();
+		EXPECT_TRUE(message_has(strerror(EIO))) << fur_errormsg();
+		for (unsigned k : {0u, 2u}) {
+			fur_thread *alone;
+			fur_update *tx;
+			EXPECT_EQ(add_one(self, {1, k}), FUR_EIO);
+			EXPECT_TRUE(message_has(heap_name(broken).c_str())) << fur_errormsg();
+			EXPECT_TRUE(message_has(heap_name(k).c_str())) << fur_errormsg();
+			EXPECT_EQ(read_both(self, {1, k}), FUR_EIO);
+			EXPECT_TRUE(message_has(heap_name(k).c_str())) << fur_errormsg();
+			ASSERT_EQ(fur_group_thread_of(self, k, &alone), 0);
+			EXPECT_EQ(fur_begin_update(alone, &tx), FUR_EIO);
+			EXPECT_TRUE(k == broken || message_has(heap_name(broken).c_str()))
+			        << fur_errormsg();
+		}
+		EXPECT_EQ(add_one(self, {1}), 0) << fur_errormsg();
+		ASSERT_EQ(fur_group_unregister(self), 0) << fur_errormsg();
+		unsynced = 0;
+		EXPECT_EQ(fur_group_close(std::exchange(group_, nullptr)), FUR_EIO);
 	}
 }
 
