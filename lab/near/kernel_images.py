@@ -10,6 +10,7 @@ of the machines.  Without a compiler the list is empty, and near_load() says wha
 """
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,8 +23,10 @@ ISAS = ["rv32i", "rv32im"]
 
 FLAGS = (
     "-std=gnu11 -O2 -mabi=ilp32 -mcmodel=medlow -ffreestanding -fno-pic -fno-common "
-    "-ffunction-sections -fno-tree-loop-distribute-patterns -Wall -Wextra -Werror "
-    "-nostdlib -nostartfiles -static -Wl,--gc-sections -Wl,--no-warn-rwx-segments"
+    "-ffunction-sections -fno-tree-loop-distribute-patterns -Wall -Wextra -Werror"
+).split()
+LINK_FLAGS = (
+    "-mabi=ilp32 -nostdlib -nostartfiles -static -Wl,--gc-sections -Wl,--no-warn-rwx-segments"
 ).split()
 
 
@@ -44,14 +47,21 @@ def check_variables(compiler: str, elf: Path, kernel: Path) -> None:
 
 
 def compile_for(isa: str, args: argparse.Namespace, scratch: Path) -> bytes:
-    elf = scratch / f"{isa}.elf"
-    command = [args.compiler, f"-march={isa}", *FLAGS]
+    elf, compiled = scratch / f"{isa}.elf", scratch / f"{isa}.o"
+    # ccache keeps what is compiled, and nothing that is linked in the same step.
+    ccache = [found] if (found := shutil.which("ccache")) else []
+    command = [*ccache, args.compiler, f"-march={isa}", *FLAGS]
     command += [f"-I{folder}" for folder in args.include]
     command += [f"-D{macro}" for macro in args.define]
     # One translation unit, so one depfile.
     command += ["-MMD", "-MF", str(scratch / "dep"), "-MT", args.output]
-    command += ["-include", str(HERE / "runtime_rv32.c"), str(args.kernel)]
-    run(command + ["-T", str(HERE / "kernel.ld"), "-o", str(elf), "-lgcc"])
+    command += ["-include", str(HERE / "runtime_rv32.c"), "-c", str(args.kernel)]
+    run(command + ["-o", str(compiled)])
+    script = ["-T", str(HERE / "kernel.ld")]
+    run(
+        [args.compiler, f"-march={isa}", *LINK_FLAGS, str(compiled), *script]
+        + ["-o", str(elf), "-lgcc"]
+    )
     check_variables(args.compiler, elf, args.kernel)
     return elf.read_bytes()
 
