@@ -22,14 +22,15 @@ WARNINGS += {
     "c": ["-Wstrict-prototypes", "-Wmissing-prototypes"],
     "c++": ["-Wold-style-cast"],
 }[language]
-flags = ["-x", language, *WARNINGS, "-fsyntax-only", "-I", os.path.abspath(include)]
+flags = ["-x", language, *WARNINGS, "-fsyntax-only", "-I", "include"]
 # ccache keeps what compiles, and costs time for what does not.
 uncached = [word for word in compiler if os.path.basename(word) != "ccache"]
 place = tempfile.TemporaryDirectory()
+os.symlink(os.path.abspath(include), os.path.join(place.name, "include"))
 
 
 def compiles(text, standard, more=(), expected=False):
-    """ccache knows a text again by its name from its own directory."""
+    """ccache knows a text and its headers again by their names from its own directory."""
     with open(os.path.join(place.name, "case"), "w") as file:
         file.write(text)
     done = subprocess.run(
@@ -818,8 +819,9 @@ def check_misuses(standard):
         for name in ["functional", "list", "map", "memory", "set", "vector"]:
             file.write(f"#include <{name}>\n")
     subprocess.run(
-        [*uncached, "-std=" + standard, "-I", include, *WARNINGS]
+        [*uncached, "-std=" + standard, "-I", "include", *WARNINGS]
         + ["-x", "c++-header", header, "-o", header + ".gch"],
+        cwd=place.name,
         check=True,
     )
     more = ["-include", header]

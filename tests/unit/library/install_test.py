@@ -137,7 +137,7 @@ def with_pkg_config(place, flags):
         output = f"{folder}/{program.split('.')[0]}"
         # In two steps: ccache keeps only the first one.
         of_compiler = [flag for flag in flags if not flag.startswith(("-l", "-L", "-Wl,"))]
-        command = [*ccache, *compiler, "-c", f"{source}/examples/{program}", *of_compiler]
+        command = [*ccache, *compiler, "-c", f"{place}/examples/{program}", *of_compiler]
         run(*command, "-o", output + ".o", cwd=place)
         run(*compiler, output + ".o", *flags, "-o", output)
     run_examples(folder, place)
@@ -159,7 +159,7 @@ def with_transactions(place):
     flags = run("pkg-config", "--cflags", "--libs", "libfur-itm", env=environment).split()
     library = next(f[2:] for f in flags if f.startswith("-L"))
     program, heap = f"{place}/transactions", f"{place}/names.fur"
-    command = ["cc", "-fgnu-tm", "-Wall", "-Werror", f"{source}/examples/transactions.c"]
+    command = ["cc", "-fgnu-tm", "-Wall", "-Werror", f"{place}/examples/transactions.c"]
     run(*command, *flags, f"-Wl,-rpath,{library}", "-o", program)
     run(program, heap, "ada", "grace")
     if run(program, heap, "barbara") != "barbara\ngrace\nada\n":
@@ -200,7 +200,7 @@ def with_cmake(place, version):
         return
     prefix = os.path.dirname(destination_of(place, "fur.h"))
     folder = f"{place}/cmake-examples"
-    run("cmake", "-S", f"{source}/examples", "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "-S", f"{place}/examples", "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", folder)
     run_examples(folder, place)
     find_versions(place, prefix, version)
@@ -247,8 +247,10 @@ def run_tools(place, version):
 
 
 def main(place):
-    # The name of the place is another each time, and ccache goes by names.
+    # ccache goes by names: that of the place is another each time, and that of the source in each
+    # clone.
     os.environ["CCACHE_BASEDIR"] = place
+    shutil.copytree(f"{source}/examples", f"{place}/examples")
     if ccache:
         os.environ["CMAKE_C_COMPILER_LAUNCHER"] = ccache[0]
         os.environ["CMAKE_CXX_COMPILER_LAUNCHER"] = ccache[0]
