@@ -92,7 +92,7 @@ void body_entered(struct fur_thread *t, enum tx_mode mode)
 	t->window.commit.dset.by_version = by_version;
 	if (by_version)
 		software_note_unstamped(t);
-	read_clear(&s->reads, mode == TX_CONCURRENT);
+	read_clear(&s->reads);
 	write_clear(&s->writes);
 	/* Then every load comes to fur_load_update(). */
 	if (unlikely(t->update.flags & TX_CHECKED))

@@ -18,7 +18,7 @@ struct logged_read {
 
 struct read_set {
 	struct logged_read *reads, *next;
-	struct logged_read *end; /* of the room for more; `reads` while loads are not recorded */
+	struct logged_read *end; /* of the room for more */
 	uint64_t most;
 };
 
@@ -27,11 +27,10 @@ static inline bool read_is_full(const struct read_set *set)
 	return set->next == set->end;
 }
 
-/* Make the set empty.  `record`: false if the body's loads need not be recorded. */
-static inline void read_clear(struct read_set *set, bool record)
+/* Make the set empty. */
+static inline void read_clear(struct read_set *set)
 {
 	set->next = set->reads;
-	set->end = record ? set->reads + set->most : set->reads;
 }
 
 /* Make room for more reads.  False: no memory. */

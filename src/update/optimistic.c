@@ -185,35 +185,6 @@ bool reader_is_better_plain(const struct fur_thread *t)
 	return updates_run_in(t->engine) != SOFTWARE || (t->update.flags_at_begin & TX_CHECKED);
 }
 
-/* Updates are in, and stay in until a plain reader claims the heap.  While they are in, each read
- * costs more; while readers are in, each update stops all of them.  A read that could be plain now
- * and then finds out how many updates have drawn durTSs during this thread's last reads.  If there
- * are few, plain reads pay.  The more threads there are, the more updates it finds for the same
- * share of updates, and the more threads each of them would stop. */
-static bool plain_reads_pay(struct fur_thread *t)
-{
-	enum { LOOK_EVERY = 256, FEW = 12 };
-	struct fur_reader *r = &t->reader;
-	if (++r->begins % LOOK_EVERY)
-		return false;
-	const uint64_t seen = r->next_seen;
-	r->next_seen = ring_next(t->durability);
-	return r->next_seen - seen < FEW;
-}
-
-FUR_API bool fur_try_begin_ro(fur_thread *t, fur_ro **ro)
-{
-	if (!t || !ro || t->owner != this_thread() || this_thread()->open ||
-	        arch_load(&t->durability->failed) != 0)
-		return false;
-	if (t->engine->phase_times)
-		t->began = arch_ticks();
-	if (unlikely(!reader_enter(t, false)) && !(plain_reads_pay(t) && reader_enter(t, true)))
-		return false;
-	reader_opened(t, ro);
-	return true;
-}
-
 /* All loads are of `s`. */
 static void begin_in_snapshot(struct fur_thread *t, struct fur_snapshot *s, bool shares)
 {

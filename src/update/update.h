@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * update.h - the verbs of fur.h: how updates begin, store and end (update.c, run.c, store.c,
- * commit.c, roll_back.c), and read-only transactions (reader.c, optimistic.c, reading.c).
+ * commit.c, roll_back.c), and read-only transactions (reader.c, join.c, optimistic.c).
  *
  * With in_place.h and fresh.h it is the contract of src/update: how updates begin, store, commit
  * and roll back; updates in place; read-only transactions.
@@ -75,7 +75,16 @@ void updates_learn(struct fur_thread *t);
  * updates have moved, so this one has no attempt in hardware. */
 bool updates_learn_early(struct fur_thread *t);
 
-/* The steps of a read-only transaction (reading.c). */
+/* May the thread begin a read-only transaction with these arguments, and without joining one? */
+static inline bool reader_is_outermost(const struct fur_thread *t, fur_ro **ro)
+{
+	return t && ro && t->owner == this_thread() && !this_thread()->open;
+}
+/* Misuse: sets the message, returns the error. */
+FUR_MUST_USE int reader_refuse_outermost(
+        const struct fur_thread *t, fur_ro **ro, const char *function);
+
+/* The steps of a read-only transaction (reader.c). */
 /* `claim`: if updates are in, let readers in instead.  False: updates are in, and `claim` is not
  * set. */
 bool reader_enter(struct fur_thread *t, bool claim);
