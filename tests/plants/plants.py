@@ -24,8 +24,8 @@ A patch, tests/plants/BUG.patch, has a heading before its diff:
     Found by: FINDER OPTION...         explore, explore-claims, explore-ship, pm-emulate, kill-test,
                                        damage-test, scan-test, fresh-test, durability-test,
                                        follow-test, rejoin-test, shipper-fake-test,
-                                       standby-test, power-test, submit-test, operators-test or
-                                       near-test; a line each.
+                                       standby-test, power-test, submit-test, join-test,
+                                       operators-test or near-test; a line each.
                                        Option of near-test: `threads`, if the bug is in that back
                                        end
 
