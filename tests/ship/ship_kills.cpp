@@ -10,7 +10,8 @@
  * turns.  After each kill the standby reads the log to its end.  With FUR_ACK_REPLICATED it must
  * have all that had returned; at both levels, none that had not begun, and nothing twice.  After
  * three rounds the program closes its heap: then the standby equals it in every byte in use, and in
- * the end so does a copy of the beginning that has read the whole stream.
+ * the end so does a copy of the beginning that has read the whole stream.  The first update that is
+ * lost or there twice ends the run.
  *
  * It prints "K kills, L lost, T twice"; exit status 1 unless the last two are 0, and 3 with a line
  * that tells what went wrong otherwise.
@@ -266,11 +267,11 @@ private:
 	unsigned dead_broker_ = 0;
 };
 
-Verdict run_all(const Settings &s)
+Verdict run_all(const Settings &s, uint64_t &round)
 {
 	Verdict all;
 	std::optional<Pair> pair;
-	for (uint64_t round = 0; round < s.count; round++) {
+	for (round = 0; round < s.count && !all.lost && !all.twice; round++) {
 		if (round % rounds_of_a_log(s) == 0) {
 			if (pair)
 				pair->compare_whole();
@@ -285,7 +286,7 @@ Verdict run_all(const Settings &s)
 			all.print("kills", victims_of(s) * (round + 1));
 		}
 	}
-	if (pair)
+	if (pair && !all.lost && !all.twice)
 		pair->compare_whole();
 	return all;
 }
@@ -296,8 +297,9 @@ int main(int argc, char **argv)
 {
 	const Settings s = settings_of(argc, argv, "kills", 3);
 	try {
-		const Verdict v = run_all(s);
-		v.print("kills", victims_of(s) * s.count);
+		uint64_t rounds;
+		const Verdict v = run_all(s, rounds);
+		v.print("kills", victims_of(s) * rounds);
 		return v.lost || v.twice;
 	} catch (const std::exception &e) {
 		fprintf(stderr, "ship-kills: %s\n", e.what());
