@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Planted bugs: patches of libfur's sources, each of which a test must find.
 
-    plants.py --table FINDER           the bugs that FINDER must find, a line each, between tabs:
+    plants.py --table FINDER...        the bugs that FINDER must find, a line each, between tabs:
                                        name, source file, options for the finder, with ~ for a
-                                       blank in a word
+                                       blank in a word; an empty line before the next FINDER's
     plants.py --header                 a C++ table of explore's bugs
     plants.py --write DIRECTORY        DIRECTORY/plant-BUG.c for every bug: its source file with the
                                        bug in it.  A file that would not change stays as it is
@@ -253,15 +253,19 @@ def refresh_witnesses(build: str, bugs: list[str]) -> None:
         sys.exit(f"not found: {', '.join(missed)}")
 
 
-def table(finder: str) -> str:
-    for p in load_all():
+def tables(finders: list[str]) -> list[str]:
+    plants = load_all()
+    for p in plants:
         if "TODO" in p.heading():
             sys.exit(f"{p.patch_file}: complete its heading")
-    return "\n".join(
-        "\t".join([p.name, p.source, options_for_test(p, finder)])
-        for p in load_all()
-        if finder in p.found_by
-    )
+    return [
+        "\n".join(
+            "\t".join([p.name, p.source, options_for_test(p, finder)])
+            for p in plants
+            if finder in p.found_by
+        )
+        for finder in finders
+    ]
 
 
 def header() -> str:
@@ -281,7 +285,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     group = parser.add_mutually_exclusive_group(required=True)
-    group.add_argument("--table", metavar="FINDER", help=argparse.SUPPRESS)
+    group.add_argument("--table", nargs="+", metavar="FINDER", help=argparse.SUPPRESS)
     group.add_argument("--header", action="store_true", help=argparse.SUPPRESS)
     group.add_argument("--write", metavar="DIRECTORY", help=argparse.SUPPRESS)
     group.add_argument("--record", metavar="BUG", help=argparse.SUPPRESS)
@@ -289,7 +293,7 @@ def main() -> int:
     group.add_argument("--refresh", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.table:
-        print(table(args.table))
+        print("\n\n".join(tables(args.table)))
     elif args.header:
         print(header())
     elif args.write:
