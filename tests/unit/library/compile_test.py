@@ -813,14 +813,14 @@ def tell_together(cases_of_kind, standard, more):
 def check_misuses(standard):
     """With the headers compiled once, and the cases of a kind together.  A case of which nothing is
     said there is compiled alone."""
-    header = os.path.join(place.name, "containers.hpp")
-    with open(header, "w") as file:
+    header = "containers.hpp"
+    with open(os.path.join(place.name, header), "w") as file:
         file.write("#include <fur/bulk.hpp>\n#include <fur/table.hpp>\n")
         for name in ["functional", "list", "map", "memory", "set", "vector"]:
             file.write(f"#include <{name}>\n")
     subprocess.run(
-        [*uncached, "-std=" + standard, "-I", "include", *WARNINGS]
-        + ["-x", "c++-header", header, "-o", header + ".gch"],
+        [*compiler, "-std=" + standard, "-I", "include", *WARNINGS]
+        + ["-x", "c++-header", "-c", header, "-o", header + ".gch"],
         cwd=place.name,
         check=True,
     )
