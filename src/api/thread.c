@@ -139,6 +139,11 @@ static void give_index_back(struct fur_thread *t)
 {
 	struct fur_heap *heap = t->heap;
 	t->owner = NULL;
+	/* INV-GM4: before the index is free, which the mutex below tells fur_group_remove().  It
+	 * may close the heap then. */
+	if (t->noted_at)
+		*t->noted_at = NULL;
+	t->noted_at = NULL;
 	if (engine_forked(t->engine)) /* a thread that the child does not have may hold the mutex */
 		return;
 	FUR_ASSERT(t->state == THREAD_REGISTERED && !thread_has_open(t));

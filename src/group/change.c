@@ -266,8 +266,6 @@ static int take_heap(struct fur_group *g, unsigned k, struct fur_heap **heap)
 	if (!error) {
 		m->taken |= m->heap != NULL;
 		m->heap = NULL;
-		for (struct fur_group_thread *t = g->threads; t; t = t->next)
-			t->of[k] = NULL;
 	}
 	pthread_mutex_unlock(&g->mutex);
 	return error;

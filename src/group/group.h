@@ -8,6 +8,9 @@
  *            open knows what to complete.
  *   INV-GM2  Who has the group open holds a lock on the group's file, also while that is replaced:
  *            the new one is locked before it gets the name.
+ *   INV-GM4  Only the thread itself reads and changes its fur_group_thread.of, so it needs no mutex
+ *            for that.  An entry is a registration that has not ended, and so no other thread
+ *            closes that heap: who ends the registration resets the entry before.
  */
 #ifndef FUR_GROUP_GROUP_H
 #define FUR_GROUP_GROUP_H
@@ -71,8 +74,8 @@ struct fur_group_update {
 struct fur_group_thread {
 	struct fur_group *group;
 	const struct this_thread *owner; /* this_thread() of the thread that has registered */
-	/* The thread's registrations with members: of those that it has touched.  See
-	 * group_touch() */
+	/* The thread's registrations with members: of those that it has touched, until they
+	 * end (INV-GM4) */
 	struct fur_thread *of[FUR_GROUP_MOST_MEMBERS];
 	struct fur_group_thread *next;
 	struct fur_group_update update;
@@ -119,7 +122,10 @@ FUR_MUST_USE int group_touch(
 
 static inline bool group_update_is_open(const struct fur_group_update *u)
 {
-	return u->together.n && u->together.parts[0].thread->together == &u->together;
+	/* INV-GM4: the heap of a registration that has ended may be closed. */
+	return u->together.n &&
+	       u->thread->of[u->together.parts[0].member] == u->together.parts[0].thread &&
+	       u->together.parts[0].thread->together == &u->together;
 }
 
 /* ------------------------------------------------------------------ run.c */

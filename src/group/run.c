@@ -121,7 +121,6 @@ static int run_update(fur_group_thread *thread, const unsigned *members, unsigne
 	u->together.gate = pass_gate;
 	u->together.begins_serial = visible != NULL;
 	u->together.visible = visible;
-	u->thread = thread;
 	u->body = body;
 	u->arg = arg;
 	return together_run(&u->together, run_body, u, how.leave, &thread->group->next_update_id);

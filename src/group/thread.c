@@ -40,15 +40,10 @@ FUR_API int fur_group_register(fur_group *group, fur_group_thread **thread)
 	}
 	t->group = group;
 	t->owner = this_thread();
+	t->update.thread = t;
 	group_note_thread(t);
 	*thread = t;
 	return 0;
-}
-
-/* Is the thread still registered with the member?  It may have ended that registration itself. */
-static bool still_registered(const struct fur_group_thread *t, unsigned member)
-{
-	return t->of[member] && t->of[member]->owner == t->owner;
 }
 
 FUR_API int fur_group_unregister(fur_group_thread *t)
@@ -59,12 +54,12 @@ FUR_API int fur_group_unregister(fur_group_thread *t)
 	struct fur_group *g = t->group;
 	pthread_mutex_lock(&g->mutex);
 	for (unsigned k = 0; !error && k < g->limit; k++)
-		if (still_registered(t, k) && thread_has_open(t->of[k]))
+		if (t->of[k] && thread_has_open(t->of[k]))
 			error = fur_fail(FUR_ENESTED,
 			        "this thread has a transaction open on a member of the group: end "
 			        "it before unregistering");
 	for (unsigned k = 0; !error && k < g->limit; k++)
-		if (still_registered(t, k))
+		if (t->of[k])
 			error = fur_thread_unregister(t->of[k]);
 	pthread_mutex_unlock(&g->mutex);
 	if (error)
@@ -83,6 +78,9 @@ void group_thread_ended(void *thread)
 	/* The destructors of its registrations with members may come before this, or after. */
 	if (group_update_is_open(&t->update))
 		(void)together_roll_back(&t->update.together);
+	for (unsigned k = 0; k < FUR_GROUP_MOST_MEMBERS; k++)
+		if (t->of[k])
+			t->of[k]->noted_at = NULL;
 	free(thread);
 }
 
@@ -100,10 +98,9 @@ int group_touch(struct fur_group_thread *t, unsigned member, struct fur_thread *
 	*thread = NULL;
 	if (member >= g->most)
 		return fail_no_member(g, member);
-	if (still_registered(t, member)) {
-		*thread = t->of[member];
+	/* INV-GM4: it needs no mutex, and an update takes none for its members. */
+	if ((*thread = t->of[member]))
 		return 0;
-	}
 	/* The mutex keeps fur_group_remove() from closing the heap meanwhile. */
 	pthread_mutex_lock(&g->mutex);
 	const struct group_member *m = &g->members[member];
@@ -114,8 +111,10 @@ int group_touch(struct fur_group_thread *t, unsigned member, struct fur_thread *
 	                              "group again",
 	                              g->path, member, m->path)
 	                    : fail_no_member(g, member);
-	if (!error)
+	if (!error) {
 		t->of[member] = *thread;
+		(*thread)->noted_at = &t->of[member];
+	}
 	pthread_mutex_unlock(&g->mutex);
 	return error;
 }

@@ -320,6 +320,10 @@ struct fur_thread {
 	} pause;
 	/* Why the open update has failed, if no other message tells: tx_fail_saying().  Or "". */
 	char failure[512];
+	/* Where the thread's registration with a group points to this one, or NULL; it points
+	 * nowhere when this one ends (group_touch()).  At the end, where it shares no line with
+	 * what transactions use. */
+	struct fur_thread **noted_at;
 };
 
 /* The calling thread, across all heaps.  A thread has at most one transaction open.  If threads had

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <sys/syscall.h>
 #include <thread>
@@ -484,6 +485,68 @@ TEST_F(Group, AMemberInUse_DoesNotLeave)
 	EXPECT_EQ(fur_group_remove(group_, 1), 0) << fur_errormsg();
 	EXPECT_EQ(fur_group_thread_of(self, 1, &other), FUR_EINVAL);
 	EXPECT_EQ(fur_group_unregister(self), 0);
+}
+
+/* An update of nothing; a thread that has ended its registration begins another one. */
+int touch_all(fur_group_thread *self, const std::vector<unsigned> &members)
+{
+	return fur_group_run(
+	        self, members.data(), static_cast<unsigned>(members.size()),
+	        [](fur_group_update *, void *) {}, nullptr, nullptr);
+}
+
+/* INV-GM4: their registrations end again and again, and each gets the index of another. */
+TEST_F(Group, AMemberLeaves_WhileThreadsTouchIt)
+{
+	create(2);
+	std::atomic<unsigned> touched = 0;
+	auto touch = [&] {
+		fur_group_thread *self;
+		fur_thread *t;
+		int error;
+		ASSERT_EQ(fur_group_register(group_, &self), 0);
+		while ((error = touch_all(self, {0, 1})) == 0) {
+			touched++;
+			ASSERT_EQ(fur_group_thread_of(self, 1, &t), 0) << fur_errormsg();
+			ASSERT_EQ(fur_thread_unregister(t), 0) << fur_errormsg();
+			std::this_thread::yield();
+		}
+		EXPECT_EQ(error, FUR_EINVAL) << fur_errormsg();
+		EXPECT_EQ(touch_all(self, {0}), 0) << fur_errormsg();
+	};
+	std::thread threads[] = {std::thread(touch), std::thread(touch)};
+	while (touched < 1000)
+		std::this_thread::yield();
+	int error;
+	while ((error = fur_group_remove(group_, 1)) == FUR_EBUSY)
+		std::this_thread::yield();
+	EXPECT_EQ(error, 0) << fur_errormsg();
+	for (std::thread &t : threads)
+		t.join();
+}
+
+/* Of what it was registered with, the first part of its last update. */
+TEST_F(Group, AThreadEnds_WhenAMemberHasLeft)
+{
+	create(2);
+	std::atomic<bool> ended = false, left = false;
+	std::thread other([&] {
+		fur_group_thread *self;
+		fur_thread *t;
+		ASSERT_EQ(fur_group_register(group_, &self), 0);
+		EXPECT_EQ(touch_all(self, {0, 1}), 0) << fur_errormsg();
+		EXPECT_EQ(fur_group_thread_of(self, 0, &t), 0);
+		EXPECT_EQ(fur_thread_unregister(t), 0) << fur_errormsg();
+		ended = true;
+		while (!left)
+			std::this_thread::yield();
+	});
+	while (!ended)
+		std::this_thread::yield();
+	EXPECT_EQ(fur_group_remove(group_, 0), 0) << fur_errormsg();
+	left = true;
+	other.join();
+	close();
 }
 
 /* It is a heap like any other then: another group takes it. */
