@@ -26,41 +26,35 @@ public:
 /* Insert the keys from `first` on, each with this value, as transaction 0 with number 0. */
 inline void load_keys(Database &db, Tuples &tuples, uint64_t first, uint64_t n, uint64_t value)
 {
-	constexpr uint64_t ROUND = 4096;
-	std::vector<Request> requests(std::min(n, ROUND));
-	std::atomic<uint32_t> pending{0};
-	Round round;
-	const auto serve = [&](uint64_t count) {
-		pending.store(static_cast<uint32_t>(count));
-		for (uint64_t k = 0; k < count; k++)
-			requests[k].pending = &pending;
-		round.requests = requests.data();
-		round.n = static_cast<unsigned>(count);
-		db.store.issue(round, 0);
-		while (pending.load(std::memory_order_acquire)) /* Request::pending */
+	const auto round = std::make_unique<Round>();
+	const auto serve = [&] {
+		round->pending.store(round->n);
+		db.store.issue(*round, 0);
+		while (round->pending.load(std::memory_order_acquire)) /* Round::pending */
 			for (unsigned part = 0; part < db.store.parts(); part++)
 				db.store.help_part(part);
 	};
-	for (uint64_t from = 0; from < n; from += ROUND) {
-		const uint64_t count = std::min(ROUND, n - from);
-		for (uint64_t k = 0; k < count; k++) {
+	for (uint64_t from = 0; from < n; from += round->n) {
+		round->n = static_cast<unsigned>(std::min(n - from, uint64_t{Round::MOST}));
+		for (unsigned k = 0; k < round->n; k++) {
 			const uint64_t key = first + from + k;
-			Request &r = requests[k];
+			Request &r = round->requests[k];
 			r.kind = OLTPIM_INSERT;
+			r.number = k & 0xffff;
 			r.place = db.store.place_of(key);
 			r.write = {
 			        key, 0, 0, reinterpret_cast<uint64_t>(tuples.make(key, 0, value))};
 		}
-		serve(count);
-		for (uint64_t k = 0; k < count; k++) {
-			Request &r = requests[k];
+		serve();
+		for (unsigned k = 0; k < round->n; k++) {
+			Request &r = round->requests[k];
 			if (r.reply.written.status != OLTPIM_DONE)
 				throw std::runtime_error("the records do not fit the modules: "
 				                         "raise --room, or use more modules");
 			r.kind = OLTPIM_COMMIT;
 			r.commit = {r.reply.written.object, 0, 0};
 		}
-		serve(count);
+		serve();
 	}
 }
 

@@ -141,8 +141,8 @@ bool DramStore::help(unsigned worker)
 			k++;
 			continue;
 		}
-		/* The last access to the request: see Request::pending. */
-		q.walks[k].request->pending->fetch_sub(1, std::memory_order_release);
+		/* The last access to the request: see Round::pending. */
+		round_of(*q.walks[k].request).pending.fetch_sub(1, std::memory_order_release);
 		q.walks[k] = q.walks.back();
 		q.walks.pop_back();
 	}

@@ -26,8 +26,8 @@ public:
 	using Clock = uint64_t (*)(); /* picoseconds */
 
 	MeasuredClient(Database &db, Tuples &tuples, unsigned worker, unsigned slot,
-	        History *history, Clock clock, uint64_t seed, unsigned most = Transaction::MOST)
-	    : transaction_(db, tuples, worker, slot, history, most), random_{seed}, clock_(clock)
+	        History *history, Clock clock, uint64_t seed)
+	    : transaction_(db, tuples, worker, slot, history), random_{seed}, clock_(clock)
 	{
 	}
 

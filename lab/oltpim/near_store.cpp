@@ -132,13 +132,14 @@ void NearRank::take_list()
 	Round::Part *newest = list_.exchange(nullptr, std::memory_order_acquire), *oldest = nullptr;
 	while (newest) {
 		Round::Part *part = newest;
-		__builtin_prefetch(part->requests);
+		__builtin_prefetch(&part->round->by_rank[part->first]);
 		newest = part->next;
 		part->next = oldest;
 		oldest = part;
 	}
 	for (const Round::Part *part = oldest; part; part = part->next)
-		waiting_.insert(waiting_.end(), part->requests, part->requests + part->n);
+		for (unsigned k = part->first; k < part->first + part->n; k++)
+			waiting_.push_back(&part->round->requests[part->round->by_rank[k]]);
 }
 
 bool NearRank::collect()
@@ -148,10 +149,8 @@ bool NearRank::collect()
 		return false;
 	size_t left = 0;
 	for (size_t k = 0; k < waiting_.size(); k++) {
-		if (k + AHEAD < waiting_.size()) {
+		if (k + AHEAD < waiting_.size())
 			__builtin_prefetch(waiting_[k + AHEAD]);
-			__builtin_prefetch(&waiting_[k + AHEAD]->reply);
-		}
 		if (!take(waiting_[k]))
 			waiting_[left++] = waiting_[k];
 	}
@@ -212,16 +211,14 @@ bool NearRank::finish(bool wait)
 	return true;
 }
 
-/* Other cores wrote the requests, and read the counts of pending ones.  Ask for the lines of the
- * batch's kth request, and for the count of an earlier one, whose own lines are there by now. */
+/* Other cores wrote the requests, and read the counts of pending ones.  Ask for the line of the
+ * batch's kth request, and for the count of an earlier one, whose own line is there by now. */
 void NearRank::fetch_ahead(size_t k)
 {
-	if (k < batch_.size()) {
-		__builtin_prefetch(&batch_[k]->reply, 1);
-		__builtin_prefetch(&batch_[k]->pending, 1);
-	}
+	if (k < batch_.size())
+		__builtin_prefetch(batch_[k], 1);
 	if (k >= AHEAD / 2 && k - AHEAD / 2 < batch_.size())
-		__builtin_prefetch(batch_[k - AHEAD / 2]->pending, 1);
+		__builtin_prefetch(&round_of(*batch_[k - AHEAD / 2]).pending, 1);
 }
 
 void NearRank::distribute()
@@ -245,7 +242,7 @@ void NearRank::distribute()
 				memcpy(kind == OLTPIM_SCAN ? r->reply.scanned : to, from, n);
 				from += n;
 				/* The last access to the request: its transaction goes on. */
-				r->pending->fetch_sub(1, std::memory_order_release);
+				round_of(*r).pending.fetch_sub(1, std::memory_order_release);
 			}
 			m.of[kind].clear();
 		}
@@ -438,21 +435,20 @@ void NearStore::issue(Round &round, unsigned worker)
 {
 	(void)worker;
 	const auto rank_of = [&](const Request &r) { return r.place / setup_.elements; };
-	round.by_rank.resize(round.n);
-	round.parts.assign(setup_.ranks, {});
+	round.parts.assign(setup_.ranks, {&round, nullptr, 0, 0});
 	for (unsigned k = 0; k < round.n; k++)
 		if (const unsigned rank = rank_of(round.requests[k]); rank < setup_.ranks)
 			round.parts[rank].n++;
-	Request **from = round.by_rank.data();
+	unsigned first = 0;
 	for (Round::Part &part : round.parts) {
-		part.requests = from;
-		from += part.n;
+		part.first = first;
+		first += part.n;
 		part.n = 0;
 	}
 	for (unsigned k = 0; k < round.n; k++)
 		if (const unsigned rank = rank_of(round.requests[k]); rank < setup_.ranks) {
 			Round::Part &part = round.parts[rank];
-			part.requests[part.n++] = &round.requests[k];
+			round.by_rank[part.first + part.n++] = static_cast<uint16_t>(k);
 		}
 	for (unsigned rank = 0; rank < setup_.ranks; rank++)
 		if (round.parts[rank].n)

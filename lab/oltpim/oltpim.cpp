@@ -121,7 +121,6 @@ Mix mix_of(const Settings &s)
 	if (s.workload == "s") {
 		m.scan = s.scan;
 		m.shift = static_cast<unsigned>(std::bit_width(s.scan - 1));
-		m.requests = std::min(10u, Transaction::MOST / 2);
 	}
 	return m;
 }

@@ -11,14 +11,17 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 namespace oltpim
 {
 
-struct Request {
-	oltpim_kind kind;
-	unsigned place; /* module, or partition, that has the object */
+/* A line of memory: who serves one takes no other one's line. */
+struct alignas(64) Request {
+	oltpim_kind kind : 16;
+	unsigned number : 16; /* in its round */
+	unsigned place;       /* module, or partition, that has the object */
 	union {
 		oltpim_write write;
 		oltpim_commit commit;
@@ -32,24 +35,33 @@ struct Request {
 		oltpim_written written;
 		oltpim_scanned *scanned; /* where the reply goes */
 	} reply;
-	/* Of its transaction: requests that are not served.  The worker that serves one decrements
-	 * it with release, and the transaction reads 0 with acquire: it sees all replies then. */
-	std::atomic<uint32_t> *pending;
 };
+static_assert(sizeof(Request) == 64);
 
 /* What a transaction asks for at once. */
 struct Round {
-	Request *requests = nullptr;
+	static constexpr unsigned MOST = 300;
+	Request requests[MOST]; /* the first member: see round_of() */
 	unsigned n = 0;
-	/* Of the store, until all are served: those for each rank, one rank after the other */
+	/* Requests that are not served.  The worker that serves one decrements it with release, and
+	 * the transaction reads 0 with acquire: it sees all replies then. */
+	std::atomic<uint32_t> pending{0};
+	/* Of the store, until all are served: numbers of requests, one rank's after the other's,
+	 * and which of them are a rank's */
 	struct Part {
-		Request **requests;
-		unsigned n;
+		Round *round;
 		Part *next; /* of a list */
+		unsigned first, n;
 	};
-	std::vector<Request *> by_rank = {};
 	std::vector<Part> parts = {};
+	uint16_t by_rank[MOST];
 };
+static_assert(std::is_standard_layout_v<Round> && Round::MOST <= 1 << 16);
+
+inline Round &round_of(Request &r)
+{
+	return *reinterpret_cast<Round *>(&r - r.number);
+}
 
 /* To be loaded.  `content`: of an entry, the key of its row; of a row, the address of its tuple. */
 struct Record {

@@ -165,8 +165,8 @@ public:
 	/* Clients share the warehouses out: this one is `number` of `clients`. */
 	TpccClient(Database &db, Tuples &tuples, unsigned worker, unsigned slot, History *history,
 	        Shared &shared, unsigned clients, Clock clock, uint64_t seed)
-	    : MeasuredClient(db, tuples, worker, slot, history, clock, seed, MOST_REQUESTS),
-	      shared_(shared), slot_(slot), clients_(clients)
+	    : MeasuredClient(db, tuples, worker, slot, history, clock, seed), shared_(shared),
+	      slot_(slot), clients_(clients)
 	{
 	}
 	uint64_t committed_of(Kind kind) const
@@ -176,7 +176,7 @@ public:
 
 private:
 	/* Of StockLevel: the stock of all lines of 20 orders */
-	static constexpr unsigned MOST_REQUESTS = 20 * MOST_LINES;
+	static_assert(20 * MOST_LINES <= Round::MOST);
 
 	struct Line {
 		uint64_t item, supply, quantity;

@@ -29,18 +29,18 @@ uint64_t address_of(Tuple *tuple)
 
 Request &Transaction::add(oltpim_kind kind, unsigned place)
 {
-	if (n_ == most_)
+	if (round_.n == Round::MOST)
 		throw std::logic_error(
-		        "a round has at most " + std::to_string(most_) + " requests");
-	Request &r = requests_[n_++];
+		        "a round has at most " + std::to_string(Round::MOST) + " requests");
+	Request &r = round_.requests[round_.n];
 	r.kind = kind;
+	r.number = round_.n++ & 0xffff;
 	r.place = place;
-	r.pending = &pending_;
 	r.reply.written = {};
 	if (kind == OLTPIM_SCAN) {
 		if (!scanned_)
-			scanned_ = std::make_unique<oltpim_scanned[]>(most_);
-		r.reply.scanned = &scanned_[n_ - 1];
+			scanned_ = std::make_unique_for_overwrite<oltpim_scanned[]>(Round::MOST);
+		r.reply.scanned = &scanned_[r.number];
 	}
 	return r;
 }
@@ -48,13 +48,13 @@ Request &Transaction::add(oltpim_kind kind, unsigned place)
 unsigned Transaction::get(uint64_t key)
 {
 	add(OLTPIM_GET, db_.store.place_of(key)).get = {key, number_, done_.begin};
-	return n_ - 1;
+	return round_.n - 1;
 }
 
 unsigned Transaction::add_scan(oltpim_kind kind, uint64_t first, uint64_t last)
 {
 	add(kind, db_.store.place_of(first)).scan = {first, last, number_, done_.begin};
-	return n_ - 1;
+	return round_.n - 1;
 }
 
 unsigned Transaction::scan(uint64_t first, uint64_t last)
@@ -71,7 +71,7 @@ unsigned Transaction::read(uint64_t target)
 {
 	add(OLTPIM_READ, static_cast<unsigned>(target >> 32)).read = {
 	        static_cast<uint32_t>(target), 0, number_, done_.begin};
-	return n_ - 1;
+	return round_.n - 1;
 }
 
 unsigned Transaction::add_write(oltpim_kind kind, uint64_t key, uint64_t value)
@@ -82,22 +82,20 @@ unsigned Transaction::add_write(oltpim_kind kind, uint64_t key, uint64_t value)
 		tuple->is_removed = kind == OLTPIM_REMOVE;
 	add(kind, db_.store.place_of(key)).write = {
 	        key, number_, done_.begin, tuple ? address_of(tuple) : value};
-	return n_ - 1;
+	return round_.n - 1;
 }
 
 unsigned Transaction::add_row(oltpim_kind kind, uint64_t key, const void *row, size_t bytes)
 {
 	add(kind, db_.store.place_of(key)).write = {
 	        key, number_, done_.begin, address_of(tuples_.make(key, number_, 0, row, bytes))};
-	return n_ - 1;
+	return round_.n - 1;
 }
 
 void Transaction::issue()
 {
 	/* The worker that serves a request finds it through `store`, which orders this before. */
-	pending_.store(n_, std::memory_order_relaxed);
-	round_.requests = requests_.get();
-	round_.n = n_;
+	round_.pending.store(round_.n, std::memory_order_relaxed);
 	db_.store.issue(round_, worker_);
 }
 
@@ -115,12 +113,12 @@ void Transaction::fetch_replies() const
 		if (address)
 			__builtin_prefetch(tuple_at(address));
 	};
-	fetch(requests_.get(), n_ * sizeof(Request));
-	for (unsigned k = 0; k < n_; k++)
-		if (requests_[k].kind == OLTPIM_SCAN)
-			fetch(requests_[k].reply.scanned, sizeof(oltpim_scanned));
-	for (unsigned k = 0; k < n_; k++) {
-		const Request &r = requests_[k];
+	fetch(round_.requests, round_.n * sizeof(Request));
+	for (unsigned k = 0; k < round_.n; k++)
+		if (round_.requests[k].kind == OLTPIM_SCAN)
+			fetch(round_.requests[k].reply.scanned, sizeof(oltpim_scanned));
+	for (unsigned k = 0; k < round_.n; k++) {
+		const Request &r = round_.requests[k];
 		if (r.kind == OLTPIM_READ) {
 			fetch_tuple(r.reply.tuple);
 		} else if (oltpim_is_entry(r.write.key)) {
@@ -141,8 +139,8 @@ void Transaction::take_replies()
 {
 	fetch_replies();
 	results_.clear();
-	for (unsigned k = 0; k < n_; k++) {
-		const Request &r = requests_[k];
+	for (unsigned k = 0; k < round_.n; k++) {
+		const Request &r = round_.requests[k];
 		Result result;
 		if (history_ && (r.kind == OLTPIM_SCAN || r.kind == OLTPIM_FIRST))
 			add_lookup(r);
@@ -161,7 +159,7 @@ void Transaction::take_replies()
 		failed_ |= result.status != OLTPIM_DONE;
 		results_.push_back(result);
 	}
-	n_ = 0;
+	round_.n = 0;
 }
 
 /* Tuples or, of a tree of entries, what these name; 0: none. */
@@ -179,7 +177,6 @@ Transaction::Result Transaction::take_found(uint64_t key, const uint64_t *found,
 		if (history_)
 			add_to_history(*result.tuple);
 	}
-	result.found = result.count != 0;
 	return result;
 }
 
@@ -189,7 +186,6 @@ Transaction::Result Transaction::take_row(const Request &r)
 	const uint64_t target = oltpim_target(r.place, r.read.object);
 	const Tuple *row = tuple_at(r.reply.tuple);
 	if (row) {
-		result.found = true;
 		result.count = 1;
 		result.value = row->value;
 		result.tuple = row;
@@ -324,7 +320,7 @@ void Transaction::abort()
 	state_ = ABORTING;
 	for (const Written &w : written_)
 		add(OLTPIM_ABORT, w.place).abort = {w.object, static_cast<uint32_t>(number_)};
-	if (n_)
+	if (round_.n)
 		issue();
 }
 

@@ -46,14 +46,9 @@ struct Database {
 class Transaction
 {
 public:
-	static constexpr unsigned MOST = 64;
-
-	/* `history`: NULL, or where it is added when it has committed.  `most`: requests at a
-	 * time. */
-	Transaction(Database &db, Tuples &tuples, unsigned worker, unsigned slot, History *history,
-	        unsigned most = MOST)
-	    : db_(db), tuples_(tuples), worker_(worker), slot_(slot), history_(history),
-	      most_(most), requests_(std::make_unique<Request[]>(most))
+	/* `history`: NULL, or where it is added when it has committed. */
+	Transaction(Database &db, Tuples &tuples, unsigned worker, unsigned slot, History *history)
+	    : db_(db), tuples_(tuples), worker_(worker), slot_(slot), history_(history)
 	{
 	}
 
@@ -105,10 +100,10 @@ public:
 	/* Is the round served?  Then its results are there. */
 	bool ready()
 	{
-		/* Acquire: Request::pending. */
-		if (pending_.load(std::memory_order_acquire))
+		/* Acquire: Round::pending. */
+		if (round_.pending.load(std::memory_order_acquire))
 			return false;
-		if (n_)
+		if (round_.n)
 			take_replies();
 		return true;
 	}
@@ -130,7 +125,7 @@ public:
 	}
 	bool found(unsigned request) const
 	{
-		return results_[request].found;
+		return results_[request].count != 0;
 	}
 	uint64_t value(unsigned request) const
 	{
@@ -175,11 +170,12 @@ public:
 private:
 	enum State { ENDED, ACTIVE, DRAWN, COMMITTING, ABORTING, SETTLING };
 	struct Result {
-		oltpim_status status = OLTPIM_DONE;
-		bool found = false;
-		uint64_t value = 0, count = 0;
+		uint64_t value = 0;
 		const Tuple *tuple = nullptr;
+		uint32_t count = 0;
+		oltpim_status status = OLTPIM_DONE;
 	};
+	static_assert(sizeof(Result) == 24);
 	struct Written {
 		unsigned place;
 		uint32_t object;
@@ -209,12 +205,7 @@ private:
 	Tuples &tuples_;
 	const unsigned worker_, slot_;
 	History *const history_;
-	const unsigned most_;
-	std::unique_ptr<Request[]> requests_;
 	std::unique_ptr<oltpim_scanned[]> scanned_; /* replies of scans, if there was one */
-	unsigned n_ = 0;                            /* in the round */
-	Round round_;
-	std::atomic<uint32_t> pending_{0};
 	std::vector<Result> results_;
 	std::vector<Written> written_;
 	std::vector<const Tuple *> kept_; /* rows of written_ */
@@ -222,6 +213,7 @@ private:
 	bool failed_ = false;
 	uint64_t number_ = 0;
 	Done done_;
+	Round round_;
 };
 
 } // namespace oltpim

@@ -217,7 +217,7 @@ TEST_P(Kernel, InsertsOfOneBatch)
 	constexpr uint64_t KEYS = 1021; /* prime: k * 400 % KEYS is a permutation */
 	std::vector<std::unique_ptr<Transaction>> open;
 	for (uint64_t k = 0; k < KEYS; k++) {
-		if (k % Transaction::MOST == 0) {
+		if (k % Round::MOST == 0) {
 			if (k)
 				open.back()->issue();
 			open.push_back(std::make_unique<Transaction>(w.db, w.tuples, 0,
