@@ -197,10 +197,13 @@ public:
 	explicit FurMemberTm(const TmOptions &o) : FurGroupTm(with_another(o)) {}
 	~FurMemberTm()
 	{
-		/* A group cannot be closed while a thread is registered with it. */
-		fur_group_thread *self;
-		if (fur_group_register(group(), &self) == 0)
-			(void)fur_group_unregister(self);
+		/* A group cannot be closed while a thread is registered with it, as this one is
+		 * that has loaded the data aside. */
+		aside([this] {
+			fur_group_thread *self;
+			if (fur_group_register(group(), &self) == 0)
+				(void)fur_group_unregister(self);
+		});
 	}
 
 	/* Registered until the thread ends, as that of FurTm is. */

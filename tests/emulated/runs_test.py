@@ -3,7 +3,7 @@
 """--runs: the result of a line is that of its run alone and does not depend on the other lines; the
 heap file stays as it is; a line that fails is reported, and the next ones run.
 
-    runs_test.py RBTREE TPCC
+    runs_test.py RBTREE TPCC FUR-INFO
 """
 import hashlib
 import json
@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-RBTREE, TPCC = sys.argv[1:]
+RBTREE, TPCC, FUR_INFO = sys.argv[1:]
 OTHER = "--threads 8 --seconds 0.0003"
 SIZES = ["--machine", "power9", "--most-threads", "8", "--log-mib", "1"]
 PROGRAMS = {
@@ -80,6 +80,27 @@ def heaps():
         assert 0 < result.pop("throughput") and 0 < result.pop("seconds")
     assert again == first and first["over_heaps"] > 0 and first["verified"], (first, again)
     assert other["threads"] == 2 and other["verified"], other
+
+
+def member(directory):
+    """--member: the heap is the first of a group of two, and its updates run in hardware."""
+    for program, (data, _) in PROGRAMS.items():
+        group = Path(directory) / f"group-{Path(program).name}"
+        more = ["--threads", "3", "--seconds", "0.0002", "--heap", str(group), "--json", "-"]
+        done = run(program, *data, *more, "--member")
+        assert done.returncode == 0, done.stderr
+        (result,) = results(done)
+        assert result["verified"] and (result["member"], result["members"]) == (0, 2), result
+        # Half of the tree's updates change nothing.
+        others = sum(result[f"{way}_commits"] for way in ("software", "serial", "lock"))
+        assert result["htm"] == "power" and result["heap_updates"] > 2 * others, result
+        for k in range(2):
+            info = subprocess.run(
+                [FUR_INFO, f"{group}.{k}"], capture_output=True, text=True, check=True
+            ).stdout
+            assert "  state      closed\n" in info and f": member {k} of" in info, info
+        refused = run(program, *data, "--tm", "spht", "--member")
+        assert refused.returncode == 2 and "knows no groups" in refused.stderr, refused.stderr
 
 
 def updates_move():
@@ -182,6 +203,7 @@ with tempfile.TemporaryDirectory() as place:
         file_unchanged(place, system)
     repeats_with_software_updates()
     heaps()
+    member(place)
     updates_move()
     failures()
     killed_child()
