@@ -137,7 +137,8 @@ FUR_API int fur_group_unregister(fur_group_thread *thread);
 
 /* fur_group_thread_of - the thread's registration with one member, for transactions of that member
  * alone.
- * Errors: those of fur_thread_register(); FUR_ENOENT: the member is missing.  *thread is NULL then.
+ * Errors: those of fur_thread_register(); FUR_ENOENT: the member is missing; FUR_EINVAL: there is
+ *         no such member, or it leaves.  *thread is NULL then.
  */
 FUR_API FUR_MUST_USE int fur_group_thread_of(
         fur_group_thread *group_thread, unsigned member, fur_thread **thread);

@@ -29,7 +29,7 @@ struct group_member {
 	char *path;            /* as the group's file has it; NULL: there is no such member */
 	uint8_t uuid[16];
 	enum group_state state;
-	bool taken; /* fur_group_remove() has closed it, and failed later */
+	bool taken; /* fur_group_remove() has closed it, and goes on, or has failed later */
 };
 
 struct fur_group {

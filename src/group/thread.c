@@ -92,6 +92,22 @@ static int fail_no_member(const struct fur_group *g, unsigned member)
 	        g->path, member);
 }
 
+/* Why a member has no heap here. */
+static int fail_absent(const struct fur_group *g, unsigned member)
+{
+	const struct group_member *m = &g->members[member];
+	if (!m->path)
+		return fail_no_member(g, member);
+	if (m->taken)
+		return fur_fail(FUR_EINVAL,
+		        "%s: member %u (%s) leaves the group: if fur_group_remove() has failed, "
+		        "call it again, or open the group again",
+		        g->path, member, m->path);
+	return fur_fail(FUR_ENOENT,
+	        "%s: member %u (%s) is missing: bring it back, and open the group again", g->path,
+	        member, m->path);
+}
+
 int group_touch(struct fur_group_thread *t, unsigned member, struct fur_thread **thread)
 {
 	struct fur_group *g = t->group;
@@ -104,13 +120,7 @@ int group_touch(struct fur_group_thread *t, unsigned member, struct fur_thread *
 	/* The mutex keeps fur_group_remove() from closing the heap meanwhile. */
 	pthread_mutex_lock(&g->mutex);
 	const struct group_member *m = &g->members[member];
-	int error = m->heap ? fur_thread_register(m->heap, NULL, thread)
-	            : m->path
-	                    ? fur_fail(FUR_ENOENT,
-	                              "%s: member %u (%s) is missing: bring it back, and open the "
-	                              "group again",
-	                              g->path, member, m->path)
-	                    : fail_no_member(g, member);
+	int error = m->heap ? fur_thread_register(m->heap, NULL, thread) : fail_absent(g, member);
 	if (!error) {
 		t->of[member] = *thread;
 		(*thread)->noted_at = &t->of[member];

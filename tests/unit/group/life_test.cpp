@@ -555,12 +555,17 @@ TEST_F(Group, AMemberThatCouldNotLeave_LeavesAtTheNextTry)
 	create(4);
 	fur_group *other;
 	unsigned member;
+	fur_group_thread *self;
+	fur_thread *t;
 	ASSERT_EQ(fur_group_create(in_dir("other.group").c_str(), nullptr, &other), 0);
+	ASSERT_EQ(fur_group_register(group_, &self), 0);
 	/* The group's file cannot be replaced: when the heap is to leave, or when it has. */
 	for (unsigned k : {1u, 2u}) {
 		replacement_fails = k;
 		EXPECT_EQ(fur_group_remove(group_, k), FUR_ENOSPC);
 		EXPECT_TRUE(message_has("bank.group")) << fur_errormsg();
+		EXPECT_EQ(fur_group_thread_of(self, k, &t), FUR_EINVAL);
+		EXPECT_TRUE(message_has("leaves the group")) << fur_errormsg();
 		EXPECT_EQ(fur_group_remove(group_, k), 0) << fur_errormsg();
 		EXPECT_EQ(fur_group_add(other, heap_name(k).c_str(), nullptr, &member), 0)
 		        << fur_errormsg();
@@ -574,6 +579,7 @@ TEST_F(Group, AMemberThatCouldNotLeave_LeavesAtTheNextTry)
 	EXPECT_EQ(fur_group_remove(group_, 3), 0) << fur_errormsg();
 	EXPECT_EQ(fur_group_add(other, heap_name(3).c_str(), nullptr, &member), 0)
 	        << fur_errormsg();
+	EXPECT_EQ(fur_group_unregister(self), 0) << fur_errormsg();
 	EXPECT_EQ(fur_group_close(other), 0) << fur_errormsg();
 }
 
