@@ -144,6 +144,13 @@ protected:
 		nondurable_collect(&d_, UINT32_MAX, &set);
 		return set.n;
 	}
+	/* Until an update has collected OTHER's: then it announces itself, and waits for OTHER's
+	 * durTS. */
+	void await_announced()
+	{
+		while (in_nondurable() < 2)
+			std::this_thread::yield();
+	}
 	void read()
 	{
 		fur::Thread t(heap_);
@@ -248,7 +255,7 @@ TEST_F(Waits, Update_NamesADependencyThatHasLeft_AndIsAboveItsClaim)
 {
 	announce();
 	Beside update_beside([this] { update(); });
-	a_while(); /* until it waits for OTHER's durTS */
+	await_announced();
 	const uint64_t other = leave_unseen();
 	const media_marker &m = marker(other + 1);
 	EXPECT_LE(settled(m), other) << "it had read next_durts before";
@@ -289,7 +296,7 @@ TEST_F(Waits, Update_ClaimsADependencyThatHasLeft_AndIsTooFarBackToName)
 	uint64_t slot;
 	{
 		Beside update_beside([this] { update(); });
-		a_while();
+		await_announced();
 		nondurable_announce(&d_, &third);
 		ring_draw(&d_, &third); /* its durTS is not in nondurable[] yet */
 		ring_draw(&d_, &other_);
@@ -316,7 +323,7 @@ TEST_F(Waits, Update_ThatNamesALaterUpdate_WaitsForWhatThatOneHasReadFrom)
 	third.id = ID;
 	announce();
 	Beside update_beside([this] { update(); });
-	a_while(); /* until it waits for OTHER's durTS */
+	await_announced();
 	nondurable_announce(&d_, &third);
 	ring_draw(&d_, &third);
 	nondurable_publish(&d_, &third);
