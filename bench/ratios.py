@@ -237,7 +237,9 @@ def busy_processes(number: int) -> Iterator[None]:
                 [sys.executable, "-c", BUSY_LOOP, core, str(os.getpid())],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C at the terminal is for this process alone
+                # Ctrl-C at the terminal is for this process alone.  Not a session: Linux would
+                # give each loop as large a share of a core as all threads of a run (autogroup).
+                preexec_fn=os.setpgrp,
             )
             stack.callback(loop.wait)
             stack.callback(loop.kill)
