@@ -251,13 +251,21 @@ inline void add_member(tools::CommandLine &line, TmOptions &o)
 	        "With --heap, its file is the group's, and that of the heap is FILE.0");
 }
 
-/* f.operator()<FurMemberTm>(), for --member. */
+/* f.operator()<Tm>(), for a system that only libfur has; `why`: what to tell of others. */
+template <class Tm, class F>
+int on_libfur(const Options &o, const char *why, F &&f)
+{
+	if (o.tm != "fur-opacity" && o.tm != "fur-snapshot")
+		throw Usage("--tm " + o.tm + ": " + why);
+	return f.template operator()<Tm>();
+}
+
+/* For --member. */
 template <class F>
 int on_member(const Options &o, F &&f)
 {
-	if (o.tm != "fur-opacity" && o.tm != "fur-snapshot")
-		throw Usage("--tm " + o.tm + ": knows no groups: use fur-opacity with --member");
-	return on<FurMemberTm>(f);
+	require_transactional_memory<FurMemberTm>();
+	return on_libfur<FurMemberTm>(o, "knows no groups: use fur-opacity with --member", f);
 }
 
 } // namespace bench

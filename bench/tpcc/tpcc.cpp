@@ -423,10 +423,8 @@ int on_heaps(const bench::Options &o, F &&f)
 		return bench::on_member(o, f);
 	if (o.tm_options.heaps == 1 && !o.tm_options.workers)
 		return bench::on_system(o, f);
-	if (o.tm != "fur-opacity" && o.tm != "fur-snapshot")
-		throw bench::Usage("--tm " + o.tm +
-		                   ": has one heap: use fur-opacity with --heaps and --submit");
-	return f.template operator()<bench::FurGroupTm>();
+	return bench::on_libfur<bench::FurGroupTm>(
+	        o, "has one heap: use fur-opacity with --heaps and --submit", f);
 }
 
 void check_heaps(bench::Options &o, Workload &w)

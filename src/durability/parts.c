@@ -15,7 +15,6 @@
  *       leave_all()             leaves nondurable[] of all
  */
 #include "durability/parts.h"
-#include "base/error.h"
 #include "durability/async.h"
 #include "durability/dset.h"
 #include "durability/nondurable.h"
@@ -64,12 +63,6 @@ static void name_parts(const struct commit_part *parts, unsigned n, uint64_t id)
 
 /* ------------------------------------------------------------------- the steps */
 
-/* The caller has several heaps: the message of a failure names the file of the one. */
-static int name_file(const struct commit_part *p, int error)
-{
-	return likely(error == 0) ? 0 : fur_fail_at(error, heap_path(p->d->file));
-}
-
 /* What it may have read from is below this.  Late updates that had left nondurable[] before the
  * draw: those alone (model: BOUNDLATE).  Others were members of D then, and may have become late
  * since. */
@@ -100,7 +93,7 @@ static int await_reads(const struct commit_part *parts, unsigned n)
 		/* The waits' last loads are acquire, so this one comes after them. */
 		if (!error)
 			error = durability_check_read(p->d);
-		error = name_file(p, error);
+		error = heap_name_failure(p->d->file, error);
 	}
 	return error;
 }
@@ -119,7 +112,7 @@ static int write_all(const struct commit_part *parts, unsigned n)
 		FUR_POINT(marker__write);
 		if (!error)
 			error = commit_write(p->d, p->c, &marker);
-		error = name_file(p, error);
+		error = heap_name_failure(p->d->file, error);
 	}
 	return error;
 }
@@ -133,7 +126,7 @@ static int flush_all(const struct commit_part *parts, unsigned n)
 			commit_flush_begin(p->d, p->c);
 	FOR_EACH_PART(p, parts, n)
 		if (p->writes && !error)
-			error = name_file(p, commit_flush_end(p->d, p->c));
+			error = heap_name_failure(p->d->file, commit_flush_end(p->d, p->c));
 	FUR_POINT(parts__durable);
 	return error;
 }
@@ -158,7 +151,7 @@ static int settle_all(const struct commit_part *parts, unsigned n)
 		if (!error && arch_load(&p->d->failed))
 			error = durability_say_failed(p->d,
 			        "an update that this one has read from could not be made durable");
-		error = name_file(p, error);
+		error = heap_name_failure(p->d->file, error);
 	}
 	return error;
 }

@@ -18,6 +18,7 @@
 #ifndef FUR_HEAP_FILE_H
 #define FUR_HEAP_FILE_H
 
+#include "base/error.h"
 #include "file/locks.h"
 #include "media/control_region.h"
 #include "media/media.h"
@@ -49,6 +50,12 @@ struct heap_file {
 static inline const char *heap_path(const struct heap_file *file)
 {
 	return file && file->path ? file->path : "the heap file";
+}
+/* For a caller that has several heaps: put the file's name before the message of a failure.
+ * Returns `error`. */
+static inline int heap_name_failure(const struct heap_file *file, int error)
+{
+	return error ? fur_fail_at(error, heap_path(file)) : 0;
 }
 
 /* ------------------------------------------------------------ making (create.c) */

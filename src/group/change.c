@@ -244,9 +244,7 @@ static int replay_others(struct fur_group *g, unsigned member)
 	for (unsigned k = 0; !error && k < g->limit; k++)
 		if (k != member && g->members[k].heap) {
 			struct fur_heap *heap = g->members[k].heap;
-			error = replay_present(&heap->durability);
-			if (error)
-				fur_fail_at(error, heap_path(&heap->file));
+			error = heap_name_failure(&heap->file, replay_present(&heap->durability));
 		}
 	return error;
 }

@@ -247,10 +247,9 @@ static int finish_all(struct fur_group *g, const struct opening *o)
 		struct fur_heap *heap = g->members[k].heap;
 		if (!heap)
 			continue;
-		error = heap_finish_opening(heap, NULL, &o->replayed[k]);
+		error = heap_name_failure(
+		        &heap->file, heap_finish_opening(heap, NULL, &o->replayed[k]));
 		heap->group = g;
-		if (error)
-			fur_fail_at(error, heap_path(&heap->file));
 	}
 	return error;
 }

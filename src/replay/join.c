@@ -76,7 +76,7 @@ static int say_kept_error(const struct join_member *m)
 /* Say of which member the last message is. */
 static int fail_of(const struct join *j, const struct join_member *m, int error)
 {
-	return !error || j->alone ? error : fur_fail_at(error, heap_path(m->d->file));
+	return j->alone ? error : heap_name_failure(m->d->file, error);
 }
 
 static int fail_memory(void)

@@ -229,7 +229,7 @@ int follow_step(struct follower *f, unsigned most)
 {
 	fur_update *unused;
 	unsigned n;
-	if (!update_is_outermost(f->thread, &unused))
+	if (!tx_is_outermost(f->thread, &unused))
 		return update_refuse_outermost(f->thread, &unused, "follow_step", NULL);
 	if (f->stream.fatal)
 		return fail_stream(f);

@@ -7,7 +7,7 @@
 
 FUR_API int fur_join_ro(fur_thread *t, fur_ro **ro)
 {
-	if (reader_is_outermost(t, ro))
+	if (tx_is_outermost(t, ro))
 		return fur_begin_ro(t, ro);
 	if (!t || !ro || tx_check_join(t, "fur_join_ro"))
 		return reader_refuse_outermost(t, ro, "fur_join_ro");

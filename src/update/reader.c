@@ -143,7 +143,7 @@ static int begin_refused(const struct fur_thread *t, fur_ro **ro)
 
 FUR_API int fur_begin_ro(fur_thread *t, fur_ro **ro)
 {
-	if (unlikely(!reader_is_outermost(t, ro)))
+	if (unlikely(!tx_is_outermost(t, ro)))
 		return reader_refuse_outermost(t, ro, "fur_begin_ro");
 	if (unlikely(arch_load(&t->durability->failed) != 0))
 		return begin_refused(t, ro);
@@ -172,8 +172,7 @@ static bool plain_reads_pay(struct fur_thread *t)
 
 FUR_API bool fur_try_begin_ro(fur_thread *t, fur_ro **ro)
 {
-	if (!t || !ro || t->owner != this_thread() || this_thread()->open ||
-	        arch_load(&t->durability->failed) != 0)
+	if (!tx_is_outermost(t, ro) || arch_load(&t->durability->failed) != 0)
 		return false;
 	if (t->engine->phase_times)
 		t->began = arch_ticks();

@@ -40,7 +40,7 @@ static int run_until_committed(struct fur_thread *t, void (*body)(fur_update *, 
         void (*leave)(void), bool async)
 {
 	fur_update *unused;
-	if (unlikely(!update_is_outermost(t, &unused)))
+	if (unlikely(!tx_is_outermost(t, &unused)))
 		return update_refuse_outermost(t, &unused, "fur_update_run", "fur_join_update()");
 	struct software_body *s = &t->software;
 	s->leave = leave;
@@ -77,7 +77,7 @@ FUR_API int fur_begin_update_leaving(
 		*update = NULL;
 	if (!leave)
 		return fur_fail(FUR_EINVAL, "fur_begin_update_leaving: leave must not be NULL");
-	if (unlikely(!update_is_outermost(t, update)))
+	if (unlikely(!tx_is_outermost(t, update)))
 		return update_refuse_outermost(t, update, "fur_begin_update_leaving", NULL);
 	struct software_body *s = &t->software;
 	s->leave = leave;

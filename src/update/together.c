@@ -23,6 +23,7 @@
 #include "durability/dset.h"
 #include "durability/parts.h"
 #include "durability/ship.h"
+#include "file/heap_file.h"
 #include "update/fresh.h"
 #include "update/update.h"
 
@@ -42,7 +43,7 @@ static int together_begin(struct together *g)
 	int error = 0;
 	FOR_EACH_PART(p, g)
 		if ((error = update_may_begin(p->thread)))
-			return together_name_file(p->thread, error);
+			return heap_name_failure(p->thread->durability->file, error);
 	/* Before it is active in any heap.  One of them is enough to let it in. */
 	crowd_count(g->parts[0].thread->engine);
 	update_enter_core(g->parts[0].thread);
@@ -90,7 +91,8 @@ static int commit_empty(struct together *g)
 		tx_reset(&p->thread->update);
 	together_close(g);
 	FOR_EACH_PART(p, g) {
-		const int failed = together_name_file(p->thread, update_finish_empty(p->thread));
+		const int failed = heap_name_failure(
+		        p->thread->durability->file, update_finish_empty(p->thread));
 		error = error ? error : failed;
 	}
 	return error;

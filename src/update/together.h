@@ -5,8 +5,6 @@
 #ifndef FUR_UPDATE_TOGETHER_H
 #define FUR_UPDATE_TOGETHER_H
 
-#include "base/error.h"
-#include "file/heap_file.h"
 #include "stm/together.h"
 
 #include <fur.h>
@@ -25,12 +23,6 @@ FUR_MUST_USE int together_run(
  * Errors:  as fur_group_read_run(). */
 FUR_MUST_USE int together_read(
         struct together *g, void (*body)(void *arg), void *arg, void (*leave)(void));
-
-/* A failure of one of its heaps: the message names the heap's file, for the caller has several. */
-static inline int together_name_file(const struct fur_thread *t, int error)
-{
-	return likely(error == 0) ? 0 : fur_fail_at(error, heap_path(t->durability->file));
-}
 
 /* Its steps in roll_back.c: the part whose update has failed, or NULL; and the end of one of which
  * no part is open any more. */

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/probe.h"
 #include "durability/dset.h"
+#include "file/heap_file.h"
 #include "update/update.h"
 
 /* ------------------------------------------------------------------- begin */
@@ -148,7 +149,8 @@ static int end_run(struct together *g)
 		arch_store(&p->thread->reader.view.bound, 0);
 	}
 	FOR_EACH_PART(p, g) {
-		const int failed = together_name_file(p->thread, reader_wait(p->thread));
+		const int failed =
+		        heap_name_failure(p->thread->durability->file, reader_wait(p->thread));
 		error = error ? error : failed;
 	}
 	return error;
@@ -215,7 +217,8 @@ int together_read(struct together *g, void (*body)(void *arg), void *arg, void (
 	do {
 		FOR_EACH_PART(p, g)
 			if (unlikely(arch_load(&p->thread->durability->failed) != 0))
-				return together_name_file(p->thread, tx_refuse(p->thread->engine));
+				return heap_name_failure(
+				        p->thread->durability->file, tx_refuse(p->thread->engine));
 		error = run_once(g, body, arg, leave, &again);
 	} while (again);
 	return error;

@@ -276,7 +276,7 @@ void update_begin_prepared(struct fur_thread *t)
 
 FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 {
-	if (unlikely(!update_is_outermost(t, update)))
+	if (unlikely(!tx_is_outermost(t, update)))
 		return update_refuse_outermost(t, update, "fur_begin_update", "fur_join_update()");
 	t->software.repeatable = false;
 	t->window.commit.async = false;
@@ -285,7 +285,7 @@ FUR_API int fur_begin_update(fur_thread *t, fur_update **update)
 
 FUR_API int fur_join_update(fur_thread *t, fur_update **update)
 {
-	if (update_is_outermost(t, update))
+	if (tx_is_outermost(t, update))
 		return fur_begin_update(t, update);
 	if (!t || !update || tx_check_join(t, "fur_join_update") || !t->update.depth)
 		return update_refuse_outermost(t, update, "fur_join_update", NULL);

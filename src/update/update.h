@@ -11,10 +11,10 @@
 
 #include "stm/software.h"
 
-/* May the thread begin an update with these arguments, and without joining one? */
-static inline bool update_is_outermost(const struct fur_thread *t, fur_update **update)
+/* May the thread begin a transaction without joining one?  `to`: where the caller wants it. */
+static inline bool tx_is_outermost(const struct fur_thread *t, const void *to)
 {
-	return t && update && t->owner == this_thread() && !this_thread()->open;
+	return t && to && t->owner == this_thread() && !this_thread()->open;
 }
 /* Misuse: sets the message, returns the error.  `join`: as for tx_refuse_begin(). */
 FUR_MUST_USE int update_refuse_outermost(
@@ -75,11 +75,6 @@ void updates_learn(struct fur_thread *t);
  * updates have moved, so this one has no attempt in hardware. */
 bool updates_learn_early(struct fur_thread *t);
 
-/* May the thread begin a read-only transaction with these arguments, and without joining one? */
-static inline bool reader_is_outermost(const struct fur_thread *t, fur_ro **ro)
-{
-	return t && ro && t->owner == this_thread() && !this_thread()->open;
-}
 /* Misuse: sets the message, returns the error. */
 FUR_MUST_USE int reader_refuse_outermost(
         const struct fur_thread *t, fur_ro **ro, const char *function);

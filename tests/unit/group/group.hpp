@@ -8,31 +8,9 @@
 #include "group_dir.hpp"
 
 #include <array>
-#include <functional>
 #include <fur/group.hpp>
 #include <internals.hpp>
 #include <memory>
-
-/* What a body is, for the C interface. */
-using Body = std::function<void(fur_group_update *)>;
-using ReadBody = std::function<void(fur_group_reader *)>;
-
-inline int group_run(
-        fur_group_thread *t, std::vector<unsigned> members, Body body, const fur_run *how = nullptr)
-{
-	return fur_group_run(
-	        t, members.data(), static_cast<unsigned>(members.size()),
-	        [](fur_group_update *u, void *arg) { (*static_cast<Body *>(arg))(u); }, &body, how);
-}
-
-inline int group_read(fur_group_thread *t, std::vector<unsigned> members, ReadBody body,
-        const fur_run *how = nullptr)
-{
-	return fur_group_read_run(
-	        t, members.data(), static_cast<unsigned>(members.size()),
-	        [](fur_group_reader *r, void *arg) { (*static_cast<ReadBody *>(arg))(r); }, &body,
-	        how);
-}
 
 enum { HEAPS = 3, WORDS = 64 };
 

@@ -7,8 +7,10 @@
 
 #include "../fixture.hpp"
 #include <filesystem>
+#include <functional>
 #include <fur_group.h>
 #include <sstream>
+#include <vector>
 
 /* The bytes of a file. */
 inline std::string text_of(const std::string &path)
@@ -28,6 +30,27 @@ inline void put_text(const std::string &path, const std::string &text)
 inline bool message_has(const char *what)
 {
 	return std::string(fur_errormsg()).find(what) != std::string::npos;
+}
+
+/* What a body is, for the C interface. */
+using Body = std::function<void(fur_group_update *)>;
+using ReadBody = std::function<void(fur_group_reader *)>;
+
+inline int group_run(
+        fur_group_thread *t, std::vector<unsigned> members, Body body, const fur_run *how = nullptr)
+{
+	return fur_group_run(
+	        t, members.data(), static_cast<unsigned>(members.size()),
+	        [](fur_group_update *u, void *arg) { (*static_cast<Body *>(arg))(u); }, &body, how);
+}
+
+inline int group_read(fur_group_thread *t, std::vector<unsigned> members, ReadBody body,
+        const fur_run *how = nullptr)
+{
+	return fur_group_read_run(
+	        t, members.data(), static_cast<unsigned>(members.size()),
+	        [](fur_group_reader *r, void *arg) { (*static_cast<ReadBody *>(arg))(r); }, &body,
+	        how);
 }
 
 class GroupDir : public ::testing::Test

@@ -490,9 +490,7 @@ TEST_F(Group, AMemberInUse_DoesNotLeave)
 /* An update of nothing; a thread that has ended its registration begins another one. */
 int touch_all(fur_group_thread *self, const std::vector<unsigned> &members)
 {
-	return fur_group_run(
-	        self, members.data(), static_cast<unsigned>(members.size()),
-	        [](fur_group_update *, void *) {}, nullptr, nullptr);
+	return group_run(self, members, [](fur_group_update *) {});
 }
 
 /* INV-GM4: their registrations end again and again, and each gets the index of another. */

@@ -340,23 +340,18 @@ TEST_F(Stops, AGroupThatWasNotClosedIsOpened)
 /* The next word of each member, in one update of `members`. */
 int add_one(fur_group_thread *self, const std::vector<unsigned> &members)
 {
-	return fur_group_run(
-	        self, members.data(), static_cast<unsigned>(members.size()),
-	        [](fur_group_update *u, void *all) {
-		        for (unsigned k : *static_cast<const std::vector<unsigned> *>(all)) {
-			        fur_update *tx = fur_group_on(u, k);
-			        auto *p = static_cast<uint64_t *>(fur_root(tx, 0));
-			        fur_store(tx, p, fur_load(tx, p) + 1);
-		        }
-	        },
-	        const_cast<std::vector<unsigned> *>(&members), nullptr);
+	return group_run(self, members, [&](fur_group_update *u) {
+		for (unsigned k : members) {
+			fur_update *tx = fur_group_on(u, k);
+			auto *p = static_cast<uint64_t *>(fur_root(tx, 0));
+			fur_store(tx, p, fur_load(tx, p) + 1);
+		}
+	});
 }
 
 int read_both(fur_group_thread *self, const std::vector<unsigned> &members)
 {
-	return fur_group_read_run(
-	        self, members.data(), static_cast<unsigned>(members.size()),
-	        [](fur_group_reader *, void *) {}, nullptr, nullptr);
+	return group_read(self, members, [](fur_group_reader *) {});
 }
 
 /* Also in what later calls are told, of this member and of those that it takes with it. */
