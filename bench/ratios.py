@@ -43,6 +43,7 @@ ROOT = Path(__file__).resolve().parents[1]
 HEAPS = "/dev/shm"
 LIMIT_SECONDS = 600  # a run that takes longer does not end
 SYSTEMS = ("fur-opacity", "fur-snapshot", "specpmt", "spht", "pisces", "htm", "lmdb", "libpmemobj")
+LIBFUR = ("fur-opacity", "fur-snapshot")  # FUR_HTM is for these alone
 
 # The program and arguments that show whether a build has a system.
 PROBES = {"tpcc": ["--scale", "tiny"], "rbtree": ["--keys", "10"]}
@@ -102,13 +103,15 @@ class Run:
     system: str
     threads: int
     build: str  # new or old
+    htm: str  # FUR_HTM, if there are runs with several
     busy: int  # busy processes next to it
 
     @property
     def title(self) -> str:
         where = f", {self.busy} busy" if self.busy else ""
         which = "" if self.build == "new" else f", {self.build}"
-        return f"{self.workload.title}: {self.system}, {threads_of(self.threads)}{where}{which}"
+        system = " ".join([self.system, *filter(None, [self.htm])])
+        return f"{self.workload.title}: {system}, {threads_of(self.threads)}{where}{which}"
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,7 @@ class Ratio:
         """What the two runs have in common."""
         a, b = self.over, self.under
         parts = [a.system] if a.system == b.system else []
+        parts += [a.htm] if a.htm == b.htm and a.htm else []
         parts += [threads_of(a.threads)] if a.threads == b.threads else []
         parts += [f"{a.busy} busy"] if a.busy == b.busy and a.busy else []
         parts += [a.build] if a.build == b.build and a.build != "new" else []
@@ -144,6 +148,8 @@ def ratios_of(runs: list[Run]) -> list[Ratio]:
                 found.append(Ratio(f"{over.threads} threads / {under.threads}", over, under))
         elif replace(over, system=under.system) == under:
             found.append(Ratio(f"{under.system} / {over.system}", under, over))
+        elif replace(over, htm=under.htm) == under:
+            found.append(Ratio(f"{over.htm} / {under.htm}", over, under))
         elif replace(over, build=under.build) == under:
             found.append(Ratio(f"{under.build} / {over.build}", under, over))
         elif replace(over, busy=under.busy) == under:
@@ -159,8 +165,7 @@ class Programs:
     """The benchmarks of one or two build directories."""
 
     def __init__(self, builds: dict[str, Path], htm: str, seconds: float | None) -> None:
-        self.builds, self.seconds = builds, seconds
-        self.environment = {**os.environ, "FUR_HTM": htm}
+        self.builds, self.htm, self.seconds = builds, htm, seconds
         for build, name in itertools.product(builds.values(), PROBES):
             if not os.access(build / "bench" / name / name, os.X_OK):
                 raise Refused(
@@ -178,14 +183,17 @@ class Programs:
             command += ["--heap-mib", str(256 + int(100 * busy * (seconds + 0.5)))]
         return command
 
-    def measure(self, command: list[str]) -> dict[str, Any]:
+    def environment(self, run: Run) -> dict[str, str]:
+        return {**os.environ, "FUR_HTM": run.htm or self.htm}
+
+    def measure(self, run: Run, command: list[str]) -> dict[str, Any]:
         """The result of one run, with a heap that goes afterwards."""
         with tempfile.TemporaryDirectory(prefix="fur-ratios-", dir=HEAPS) as place:
             whole = [*command, "--heap", f"{place}/heap", "--json", "-"]
             try:
                 done = subprocess.run(
                     whole,
-                    env=self.environment,
+                    env=self.environment(run),
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     text=True,
@@ -210,7 +218,7 @@ class Programs:
         program = run.workload.program
         command = [self._path(run), "--tm", run.system, "--seconds", "0.01", *PROBES[program]]
         done = subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, check=False
+            command, env=self.environment(run), capture_output=True, text=True, check=False
         )
         return last_line(done.stderr) if done.returncode == 2 else None
 
@@ -298,7 +306,7 @@ def measure(programs: Programs, runs: list[Run], rounds: int) -> Measured:
                     if terminal:
                         text = f"{done}/{rounds * len(runs)} {run.title}"
                         print(f"\r{text:<79.79}", end="", file=sys.stderr, flush=True)
-                    result = programs.measure(measured.commands[run])
+                    result = programs.measure(run, measured.commands[run])
                     measured.results.setdefault(run, []).append(result)
     if terminal:
         print(f"\r{'':79}\r", end="", file=sys.stderr)
@@ -369,6 +377,7 @@ def raw(options: argparse.Namespace, measured: Measured, rows: list[dict[str, An
             "system": run.system,
             "threads": run.threads,
             "build": run.build,
+            "htm": run.htm,
             "busy": run.busy,
             "command": measured.commands[run],
             "throughputs": measured.throughputs(run),
@@ -376,7 +385,7 @@ def raw(options: argparse.Namespace, measured: Measured, rows: list[dict[str, An
         }
         for run in measured.runs
     ]
-    head = {"preset": options.preset, "rounds": options.rounds, "htm": options.htm}
+    head = {"preset": options.preset, "rounds": options.rounds, "htm": ",".join(options.htm)}
     head["cores"] = len(os.sched_getaffinity(0))
     return json.dumps({**head, "runs": runs, "ratios": rows}, indent=1) + "\n"
 
@@ -403,6 +412,15 @@ def system_names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.split(",")))
 
 
+def htm_names(text: str) -> tuple[str, ...]:
+    for name in text.split(","):
+        if name not in ("auto", "tsx", "power", "none"):
+            raise argparse.ArgumentTypeError(
+                f"there is no FUR_HTM '{name}': use auto, tsx, power or none"
+            )
+    return tuple(dict.fromkeys(text.split(",")))
+
+
 def add_options(parser: script.Parser) -> None:
     add = parser.add_argument
     add("preset", choices=PRESETS, help="what to measure, see above")
@@ -419,35 +437,44 @@ def add_options(parser: script.Parser) -> None:
         help="measure also next to K busy loops, pinned to the cores in turn; default for the "
         "preset busy: one per core",
     )
-    add("--htm", default="none", help="FUR_HTM of libfur's runs; default: %(default)s")
+    add(
+        "--htm",
+        type=htm_names,
+        default=("none",),
+        metavar="HTM,...",
+        help="FUR_HTM: auto, tsx, power or none (default).  With several, libfur runs " "with each",
+    )
     add("--json", metavar="FILE", help="write all results to this file; -: in place of the tables")
 
 
 def planned(options: argparse.Namespace, builds: list[str]) -> list[Run]:
     preset = PRESETS[options.preset]
     busy = options.busy or (len(os.sched_getaffinity(0)) if preset.busy else 0)
+    several = options.htm if len(options.htm) > 1 else ("",)
     return [
-        Run(workload, system, threads, build, level)
-        for workload, level, system, build, threads in itertools.product(
+        Run(workload, system, threads, build, htm if system in LIBFUR else "", level)
+        for workload, level, system, build, htm, threads in itertools.product(
             WORKLOADS,
             sorted({0, busy}),
             options.systems or preset.systems,
             builds,
+            several,
             options.threads or preset.threads,
         )
+        if system in LIBFUR or htm == several[0]
     ]
 
 
 def possible(programs: Programs, runs: list[Run]) -> list[Run]:
     """The runs whose system the build has.  Prints which systems are left out, and why."""
-    refusals: dict[tuple[str, str, str], str | None] = {}
+    refusals: dict[tuple[str, str, str, str], str | None] = {}
     for run in runs:
-        key = (run.build, run.workload.program, run.system)
+        key = (run.build, run.workload.program, run.system, run.htm)
         if key not in refusals:
             refusals[key] = programs.refusal(run)
             if refusals[key] is not None:
-                say(f"{' '.join(key)} is left out: {refusals[key]}")
-    left = [r for r in runs if refusals[r.build, r.workload.program, r.system] is None]
+                say(f"{' '.join(filter(None, key))} is left out: {refusals[key]}")
+    left = [r for r in runs if refusals[r.build, r.workload.program, r.system, r.htm] is None]
     if not left:
         raise Refused("no run is left: name other systems with --systems")
     return left
@@ -455,6 +482,16 @@ def possible(programs: Programs, runs: list[Run]) -> list[Run]:
 
 def say(text: str) -> None:
     script.say("ratios.py", text)
+
+
+def round_trips(measured: Measured) -> str:
+    """Of a cache line: the least and the greatest median of a run."""
+    trips = [
+        trip["median"]
+        for result in itertools.chain(*measured.results.values())
+        if (trip := result["round_trip_ns"])  # nothing on one core
+    ]
+    return f"{min(trips):.0f} to {max(trips):.0f}" if trips else "unknown,"
 
 
 def present(options: argparse.Namespace, measured: Measured) -> None:
@@ -465,8 +502,9 @@ def present(options: argparse.Namespace, measured: Measured) -> None:
         print(raw(options, measured, rows), end="")
         return
     print(
-        f"Preset {options.preset}, {len(os.sched_getaffinity(0))} cores, FUR_HTM={options.htm}, "
-        f"rounds: {options.rounds}\n"
+        f"Preset {options.preset}, {len(os.sched_getaffinity(0))} cores, "
+        f"FUR_HTM={','.join(options.htm)}, rounds: {options.rounds}, "
+        f"round trip between two cores {round_trips(measured)} ns\n"
     )
     print(throughput_table(measured))
     print(ratio_table(rows), end="")
@@ -486,7 +524,7 @@ def run(arguments: list[str]) -> int:
     builds = {"new": options.build}
     if options.baseline:
         builds["old"] = options.baseline
-    programs = Programs(builds, options.htm, options.seconds)
+    programs = Programs(builds, options.htm[0], options.seconds)
     load = os.getloadavg()[0]
     if load > 0.5:
         say(f"other programs run on this machine (load {load:.1f}): stop them, or expect noise")

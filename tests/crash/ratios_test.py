@@ -9,6 +9,7 @@ neither heap files nor busy processes behind; wrong usage and runs that fail are
 """
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,16 +22,18 @@ ratios, build = sys.argv[1:3]
 SMOKE = "--smoke" in sys.argv
 SHORT = ["--rounds", "1", "--seconds", "0.02"]
 
-# A benchmark whose throughput is 100 per thread, 1000 in the build "old"; it writes down its
-# command.
+# A benchmark whose throughput is 100 per thread, 1000 in the build "old", and three times as much
+# with FUR_HTM=tsx; it writes down its command.
 FAKE = """#!/usr/bin/env python3
-import json, sys
+import json, os, sys
 option = {name: value for name, value in zip(sys.argv, sys.argv[1:])}
 with open("%(log)s", "a") as log:
     log.write(json.dumps(sys.argv[1:]) + "\\n")
 if "--json" in option:
     open(option["--heap"], "x").close()
-    print(json.dumps({"verified": %(verified)s, "throughput": %(each)d * int(option["--threads"])}))
+    throughput = %(each)d * int(option["--threads"]) * (3 if os.environ["FUR_HTM"] == "tsx" else 1)
+    result = {"verified": %(verified)s, "throughput": throughput, "round_trip_ns": None}
+    print(json.dumps(result))
 """
 
 
@@ -96,6 +99,29 @@ def alternation(place):
     assert rounds[1] == rounds[0][1:] + rounds[0][:1] and rounds[0] != rounds[2], rounds
 
 
+def back_ends(place):
+    """With several values of FUR_HTM libfur runs with each, and the others run once."""
+    fake(place / "both")
+    code, out, errors = run(
+        *["scaling", "--build", place / "both", "--threads", "2", "--htm", "none,tsx"],
+        *["--systems", "fur-opacity,specpmt", "--rounds", "1", "--json", "-"],
+    )
+    assert code == 0 and not errors, errors
+    result = json.loads(out)
+    ran = [(r["system"], r["htm"]) for r in result["runs"]]
+    assert set(ran) == {("fur-opacity", "none"), ("fur-opacity", "tsx"), ("specpmt", "")}, ran
+    assert len(ran) == 5 * 3, ran
+    found = [(r["name"], r["ratio"]) for r in result["ratios"]]
+    assert set(found) >= {("tsx / none", 3)}, found
+    assert len([name for name, _ in found if name == "tsx / none"]) == 5, found
+    code, out, errors = run(
+        *["scaling", "--build", place / "both", "--threads", "1,2", "--htm", "tsx"],
+        *["--rounds", "1", "--json", "-"],
+    )
+    assert code == 0 and {r["htm"] for r in json.loads(out)["runs"]} == {""}, (errors, out)
+    assert {t for r in json.loads(out)["runs"] for t in r["throughputs"]} == {300, 600}, out
+
+
 def nothing_done(place):
     """Runs in which no transaction ended have no ratio."""
     fake(place / "idle", each=0)
@@ -123,6 +149,7 @@ def benchmarks(place):
     names = [ratio["name"] for ratio in result["ratios"]]
     assert names.count("fur-opacity / specpmt") == 10 * (systems - 1), names
     assert names.count("1 busy / quiet") == 5 * systems, names
+    assert re.search(r"round trip between two cores (\d+ to \d+|unknown,) ns\n", out), out
     lines = [line for line in out.splitlines() if line.startswith("|")]
     rows = len(result["runs"]) + len(names)
     assert len(lines) == 2 + 2 + rows and out.count("1 busy / quiet") == 5 * systems, out
@@ -142,6 +169,7 @@ def failures(place):
         ("'x' is no number", "scaling --threads 1,x"),
         ("'-1' is no length", "scaling --seconds=-1"),
         ("no system 'best'", "peers --systems best"),
+        ("no FUR_HTM 'off'", "scaling --htm none,off"),
         ("unrecognized", "scaling --fast"),
     ):
         refused(says, *words.split())
@@ -196,6 +224,7 @@ def stopped(place):
 
 with tempfile.TemporaryDirectory() as directory:
     alternation(Path(directory))
+    back_ends(Path(directory))
     nothing_done(Path(directory))
     benchmarks(Path(directory))
     failures(Path(directory))
