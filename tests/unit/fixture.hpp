@@ -10,6 +10,7 @@
 #include <fstream>
 #include <fur.hpp>
 #include <gtest/gtest.h>
+#include <optional>
 #include <string>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -76,6 +77,35 @@ void run_in_child(Work &&work, pid_t (*make_child)() = fork)
 	        << "the child died of signal " << WTERMSIG(status) << " (SIGALRM: it hung)";
 	EXPECT_EQ(WEXITSTATUS(status), 0) << "the child failed";
 }
+
+/* A variable of the environment as a test sets it; afterwards as this program was started with. */
+class Environment
+{
+public:
+	/* `value`: null to unset it */
+	Environment(const char *name, const char *value) : name_(name)
+	{
+		if (const char *now = getenv(name))
+			before_ = now;
+		set(value);
+	}
+	~Environment()
+	{
+		set(before_ ? before_->c_str() : nullptr);
+	}
+	void set(const char *value)
+	{
+		if (value)
+			setenv(name_, value, 1);
+		else
+			unsetenv(name_);
+	}
+	Environment(const Environment &) = delete;
+
+private:
+	const char *name_;
+	std::optional<std::string> before_;
+};
 
 class HeapFile : public ::testing::Test
 {

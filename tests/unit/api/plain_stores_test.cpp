@@ -17,29 +17,8 @@ namespace
 {
 
 /* FUR_DEBUG as the test sets it, whatever this program was started with. */
-class Aids
-{
-public:
-	explicit Aids(const char *words)
-	{
-		if (const char *now = getenv("FUR_DEBUG"))
-			before_ = now;
-		if (words)
-			setenv("FUR_DEBUG", words, 1);
-		else
-			unsetenv("FUR_DEBUG");
-	}
-	~Aids()
-	{
-		if (before_.empty())
-			unsetenv("FUR_DEBUG");
-		else
-			setenv("FUR_DEBUG", before_.c_str(), 1);
-	}
-	Aids(const Aids &) = delete;
-
-private:
-	std::string before_;
+struct Aids : Environment {
+	explicit Aids(const char *words) : Environment("FUR_DEBUG", words) {}
 };
 
 using ::testing::ExitedWithCode;

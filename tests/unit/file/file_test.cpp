@@ -574,17 +574,14 @@ TEST_F(Locks, RefusedCreate_NeverTakesAFileFromItsUser)
 TEST_F(File, Environment_OverridesAndIsChecked)
 {
 	make();
-	setenv("FUR_HTM", "none", 1);
-	setenv("FUR_PM", "sync", 1);
+	Environment htm("FUR_HTM", "none"), pm("FUR_PM", "sync");
 	{
 		fur::Heap h = open();
 		EXPECT_EQ(h.info().htm, FUR_HTM_NONE);
 		EXPECT_EQ(h.info().pm, FUR_PM_SYNC);
 	}
-	setenv("FUR_PM", "nonsense", 1);
+	pm.set("nonsense");
 	EXPECT_EQ(open_result(), FUR_EINVAL);
-	unsetenv("FUR_PM");
-	unsetenv("FUR_HTM");
 }
 
 TEST_F(File, Tuning_SetsWhatItNames_AndItsWordsAreChecked)
@@ -597,7 +594,7 @@ TEST_F(File, Tuning_SetsWhatItNames_AndItsWordsAreChecked)
 		EXPECT_EQ(h.get()->durability.pm.gap_ticks, 0u);
 		EXPECT_EQ(h.get()->durability.populate, h.info().htm != FUR_HTM_NONE);
 	}
-	setenv("FUR_TUNE", "retries=3,pm-latency-ns=310,pm-gap-ns=90,no-populate", 1);
+	Environment tune("FUR_TUNE", "retries=3,pm-latency-ns=310,pm-gap-ns=90,no-populate");
 	{
 		fur::Heap h = open();
 		EXPECT_EQ(h.get()->engine.retries, 3u);
@@ -609,14 +606,13 @@ TEST_F(File, Tuning_SetsWhatItNames_AndItsWordsAreChecked)
 	             "retries= 3", "retries=4294967296", ",", "retries=3,", "retries=3,,",
 	             "pm-gap-ns=1;no-populate", "pm-latency-ns=310ns",
 	             "retries=00000000000000000000000000000000000003"}) {
-		setenv("FUR_TUNE", wrong, 1);
+		tune.set(wrong);
 		expect_refused(FUR_EINVAL);
 		fur_heap *h;
 		const std::string other = path_ + ".other";
 		EXPECT_EQ(fur_create(other.c_str(), nullptr, &h), FUR_EINVAL) << wrong;
 		EXPECT_NE(access(other.c_str(), F_OK), 0) << "a file is left behind";
 	}
-	unsetenv("FUR_TUNE");
 }
 
 TEST_F(File, OpenOrCreate_MakesTheFile_OnlyIfThereIsNone)
