@@ -103,9 +103,9 @@ struct engine {
 	/* What hardware updates have lost lately, by all threads.  Owner: update/switch.c. */
 	struct losses {
 		uint64_t lost, of; /* ticks, of so many ticks of the threads that update */
-		uint64_t reports;
-		uint64_t until;  /* in software: when to try hardware again, in ticks */
-		uint64_t trials; /* of hardware, in a row, that have lost too much */
+		uint64_t over;     /* decisions in a row that have found too much lost */
+		uint64_t until;    /* in software: when to try hardware again, in ticks */
+		uint64_t trials;   /* of hardware, in a row, that have lost too much */
 	} losses ARCH_PADDED;
 	after_update_function *after_update[AFTER_UPDATE_MOST + 1]; /* the last is NULL */
 };
@@ -223,10 +223,8 @@ struct policy {
 	uint32_t alone;    /* its short updates in a row that met no other */
 	/* This many updates go without hardware, because several in a row overflowed it. */
 	uint32_t skip, overflows;
-	/* Of hardware updates, since the last report to engine.losses: how many, since when, and
-	 * what they have lost, in ticks; and when the first attempt of the open update began.
-	 * Owner: update/switch.c. */
-	uint32_t reported;
+	/* Of hardware updates, in ticks: when the last report to engine.losses was, what they have
+	 * lost since, and from when on the open update loses.  Owner: update/switch.c. */
 	uint64_t report_began, lost, first_attempt;
 	struct crowd_place *core_place; /* where its open update was let in, or NULL (crowd.c) */
 };

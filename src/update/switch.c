@@ -14,8 +14,8 @@
  *                               updates; then waits until those that have committed are durable
  *       updates_to_hardware()   takes the turn, and changes `updates`
  *
- * Beside readers that are long and many an update may take milliseconds to commit.  So one that has
- * lost much calls updates_learn_early() before its next attempt.
+ * Beside readers that are long and many an update may take milliseconds to commit.  So
+ * updates_learn_early() counts what it has lost before its next attempt.
  *
  *   INV-UR1  A hardware update commits only while `updates` is HARDWARE: it has tracked the word
  *            since its begin, so the change aborts it.
@@ -34,13 +34,12 @@
 #include "base/probe.h"
 
 enum {
-	REPORT_EVERY = 32, /* hardware updates of a thread */
-	REPORTS = 4,       /* of all threads, for a decision */
-	/* Updates stay in software for this many times as long as a report took; twice as long
-	 * after each trial of hardware that has lost too much again. */
-	SOFTWARE_REPORTS = 16,
-	MOST_DOUBLINGS = 8,
-	LONG_NS = 100000 /* what an update has lost that reports before its next attempt */
+	REPORT_NS = 500000,    /* of a thread's time */
+	DECISION_NS = 4000000, /* of all threads' time in reports */
+	/* In a row that ask for a move.  A thread that has no core for a time slice loses it, and
+	 * makes one or two. */
+	DECISIONS = 3,
+	MOST_DOUBLINGS = 8
 };
 /* Then `until` is past, or is from before the clock wrapped around. */
 #define MOST_NS UINT64_C(60000000000)
@@ -88,36 +87,41 @@ void updates_to_hardware(struct engine *e)
 static void decide(struct engine *e, uint64_t now)
 {
 	struct losses *l = &e->losses;
-	const uint64_t lost = arch_load(&l->lost), of = arch_load(&l->of),
-	               trials = arch_load(&l->trials);
-	/* What another thread reports meanwhile may be lost. */
-	arch_store(&l->lost, 0);
-	arch_store(&l->of, 0);
+	const uint64_t of = arch_exchange(&l->of, 0), trials = arch_load(&l->trials);
+	if (of < arch_ns_to_ticks(DECISION_NS)) /* another thread decides */
+		return;
+	const uint64_t lost = arch_exchange(&l->lost, 0);
 	if (lost <= of / 2) {
 		arch_store(&l->trials, 0);
+		arch_store(&l->over, 0);
 		return;
 	}
-	arch_store(
-	        &l->until, now + (of / REPORTS * SOFTWARE_REPORTS
-	                                 << (trials < MOST_DOUBLINGS ? trials : MOST_DOUBLINGS)));
+	if (arch_fetch_add(&l->over, 1) + 1 < DECISIONS)
+		return;
+	arch_store(&l->over, 0);
+	/* As long as one decision took, and twice as long after each trial of hardware that has
+	 * lost too much again. */
+	arch_store(&l->until, now + (of << (trials < MOST_DOUBLINGS ? trials : MOST_DOUBLINGS)));
 	arch_store(&l->trials, trials + 1);
 	updates_to_software(e);
 }
 
-/* `at_once`: need no reports of others. */
-static void report(struct fur_thread *t, bool at_once)
+/* The open update, or the one that has just ended, has lost `lost` more.  A report is due by the
+ * clock, and not because much was lost: else it would show little but losses. */
+static void report(struct fur_thread *t, uint64_t lost, uint64_t now)
 {
 	struct losses *l = &t->engine->losses;
 	struct policy *p = &t->policy;
-	const uint64_t now = arch_ticks(), began = p->report_began, lost = p->lost;
-	p->reported = 0;
+	p->lost += lost;
+	if (!p->report_began)
+		p->report_began = now;
+	const uint64_t of = now - p->report_began;
+	if (likely(of < arch_ns_to_ticks(REPORT_NS)))
+		return;
+	arch_fetch_add(&l->lost, p->lost);
 	p->lost = 0;
 	p->report_began = now;
-	if (!began)
-		return;
-	arch_fetch_add(&l->lost, lost);
-	arch_fetch_add(&l->of, now - began);
-	if ((arch_fetch_add(&l->reports, 1) + 1) % REPORTS == 0 || at_once)
+	if (arch_fetch_add(&l->of, of) + of >= arch_ns_to_ticks(DECISION_NS))
 		decide(t->engine, now);
 }
 
@@ -125,12 +129,8 @@ bool updates_learn_early(struct fur_thread *t)
 {
 	struct policy *p = &t->policy;
 	const uint64_t lost = t->attempt_began - p->first_attempt;
-	if (likely(lost < arch_ns_to_ticks(LONG_NS)))
-		return false;
-	p->lost += lost;
-	p->report_began = p->report_began ? p->report_began : p->first_attempt;
 	p->first_attempt = t->attempt_began;
-	report(t, true);
+	report(t, lost, t->attempt_began);
 	return updates_run_in(t->engine) != HARDWARE;
 }
 
@@ -139,16 +139,13 @@ void updates_learn(struct fur_thread *t)
 	struct engine *e = t->engine;
 	struct policy *p = &t->policy;
 	if (updates_run_in(e) != HARDWARE) {
-		p->reported = 0;
 		p->report_began = p->lost = 0;
 		if (unlikely(!arch_ticks_pending(t->attempt_began, arch_load(&e->losses.until),
 		            arch_ns_to_ticks(MOST_NS))))
 			updates_to_hardware(e);
 		return;
 	}
-	if (p->first_attempt)
-		p->lost += t->attempt_began - p->first_attempt + t->window.waited;
+	const uint64_t first = p->first_attempt, now = t->attempt_began + t->window.waited;
 	p->first_attempt = 0;
-	if (++p->reported >= REPORT_EVERY)
-		report(t, false);
+	report(t, first ? now - first : 0, now);
 }

@@ -140,7 +140,7 @@ static int begin_hardware(struct fur_thread *t)
 		attempt_prepare(t, t->engine->kind == FUR_HTM_POWER ? REDO_NOTES : REDO_ENTRIES);
 		if (!t->policy.first_attempt)
 			t->policy.first_attempt = t->attempt_began;
-		if (t->engine->switches && updates_learn_early(t))
+		else if (t->engine->switches && updates_learn_early(t))
 			break;
 		t->update.mode = TX_HARDWARE;
 		FUR_POINT(hardware__begins);

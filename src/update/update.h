@@ -71,8 +71,8 @@ void updates_to_hardware(struct engine *e);
 /* The thread's update has committed, and ended: learn what it has lost, and move updates if that
  * pays.  For heaps that choose (engine.switches). */
 void updates_learn(struct fur_thread *t);
-/* The same before an attempt in hardware, if the update's earlier attempts have lost much.  True:
- * updates have moved, so this one has no attempt in hardware. */
+/* The same before another attempt in hardware.  True: updates have moved, so this one has no more
+ * attempts there. */
 bool updates_learn_early(struct fur_thread *t);
 
 /* Misuse: sets the message, returns the error. */

@@ -417,6 +417,34 @@ TEST_P(SoftTsx, UpdatesThatOverflowAgainAndAgain_SkipHardware)
 	EXPECT_EQ(self.get()->policy.overflows, 0u) << "and that has ended the row";
 }
 
+/* An update that each attempt fails leaves hardware before its retries are used up, and takes all
+ * others with it.  They come back. */
+TEST_P(SoftTsx, AnUpdateThatLosesAllItsTime_MovesUpdatesToSoftware)
+{
+	fur::Heap heap = create_tsx();
+	engine &e = heap.get()->engine;
+	e.switches = true;
+	e.retries = UINT32_MAX;
+	int64_t *p = accounts(heap);
+	fur::Thread self(heap);
+	auto add_one = [&] {
+		fur::update(self, fur::rerun,
+		        [&](fur_update *tx) { fur_store(tx, &p[0], fur_load(tx, &p[0]) + 1); });
+	};
+	softtsx::always_abort(softtsx::CONFLICT);
+	add_one();
+	EXPECT_NE(updates_run_in(&e), HARDWARE);
+	EXPECT_EQ(p[0], 101);
+	softtsx::always_abort(softtsx::NO_ABORT);
+	int64_t n = 101;
+	for (; updates_run_in(&e) != HARDWARE; n++)
+		add_one();
+	const uint64_t committed = softtsx::counters().committed;
+	add_one();
+	EXPECT_EQ(softtsx::counters().committed, committed + 1);
+	EXPECT_EQ(p[0], n + 1);
+}
+
 /* The commit of a software update while hardware refuses its write set: in place, as elsewhere. */
 TEST_P(SoftTsx, PublicationThatOverflows_StoresInPlace)
 {
