@@ -164,12 +164,18 @@ static void undo(struct fur_group *g, struct newcomer *n, unsigned k, int code)
 	fur_fail(code, "%s", cause);
 }
 
+static void show_heap(struct fur_group *g, unsigned k, struct fur_heap *heap)
+{
+	pthread_mutex_lock(&g->mutex);
+	/* Release: fur_group_heap(), which does without the mutex, finds a heap that is open. */
+	__atomic_store_n(&g->members[k].heap, heap, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&g->mutex);
+}
+
 static void show_member(struct fur_group *g, unsigned k, struct fur_heap *heap, unsigned *member)
 {
 	heap->group = g;
-	pthread_mutex_lock(&g->mutex);
-	g->members[k].heap = heap;
-	pthread_mutex_unlock(&g->mutex);
+	show_heap(g, k, heap);
 	*member = k;
 }
 
@@ -263,7 +269,8 @@ static int take_heap(struct fur_group *g, unsigned k, struct fur_heap **heap)
 		        g->path, k, m->path);
 	if (!error) {
 		m->taken |= m->heap != NULL;
-		m->heap = NULL;
+		/* Atomic for fur_group_heap(); it orders nothing. */
+		__atomic_store_n(&m->heap, NULL, __ATOMIC_RELAXED);
 	}
 	pthread_mutex_unlock(&g->mutex);
 	return error;
@@ -333,7 +340,7 @@ static int remove_member(struct fur_group *g, unsigned k)
 	if (heap) {
 		error = replay_others(g, k);
 		if (error) {
-			g->members[k].heap = heap;
+			show_heap(g, k, heap);
 			return error;
 		}
 		error = heap_close(heap);

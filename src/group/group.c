@@ -328,7 +328,10 @@ FUR_API int fur_group_close(fur_group *group)
 
 FUR_API fur_heap *fur_group_heap(const fur_group *group, unsigned member)
 {
-	return group && member < group->most ? group->members[member].heap : NULL;
+	/* Without the mutex: in a child of fork() a thread that is not there may hold it. */
+	return group && member < group->most
+	               ? __atomic_load_n(&group->members[member].heap, __ATOMIC_ACQUIRE)
+	               : NULL;
 }
 
 FUR_API unsigned fur_group_members(const fur_group *group)
