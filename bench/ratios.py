@@ -442,7 +442,7 @@ def add_options(parser: script.Parser) -> None:
         type=htm_names,
         default=("none",),
         metavar="HTM,...",
-        help="FUR_HTM: auto, tsx, power or none (default).  With several, libfur runs " "with each",
+        help="FUR_HTM: auto, tsx, power or none (default).  With several, libfur runs with each",
     )
     add("--json", metavar="FILE", help="write all results to this file; -: in place of the tables")
 
