@@ -190,7 +190,8 @@ struct Rate {
 	double per_second = 0, shipped_per_second = 0;
 };
 
-/* Every thread updates for `seconds`; then all that was updated is shipped. */
+/* Every thread updates for `seconds`, and once at least, for a disk may take as long to sync; then
+ * all that was updated is shipped. */
 Rate run_threads(const Settings &s, fur::Heap &heap, bool ships)
 {
 	fur::Thread self(heap);
@@ -205,10 +206,10 @@ Rate run_threads(const Settings &s, fur::Heap &heap, bool ships)
 		threads.emplace_back([&, t] {
 			fur::Thread mine(heap);
 			uint64_t n = 0;
-			while (!over.load(std::memory_order_relaxed)) {
+			do {
 				update(mine, &cells[t * COPIES + n % COPIES], n);
 				n++;
-			}
+			} while (!over.load(std::memory_order_relaxed));
 			updates += n;
 		});
 	std::this_thread::sleep_for(std::chrono::duration<double>(s.seconds));
