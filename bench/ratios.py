@@ -27,7 +27,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -44,6 +44,7 @@ HEAPS = "/dev/shm"
 LIMIT_SECONDS = 600  # a run that takes longer does not end
 SYSTEMS = ("fur-opacity", "fur-snapshot", "specpmt", "spht", "pisces", "htm", "lmdb", "libpmemobj")
 LIBFUR = ("fur-opacity", "fur-snapshot")  # FUR_HTM is for these alone
+HTMS = ("auto", "tsx", "power", "none")
 
 # The program and arguments that show whether a build has a system.
 PROBES = {"tpcc": ["--scale", "tiny"], "rbtree": ["--keys", "10"]}
@@ -403,22 +404,18 @@ def whole_numbers(text: str) -> tuple[int, ...]:
     return tuple(sorted({whole(part) for part in text.split(",")}))
 
 
-def system_names(text: str) -> tuple[str, ...]:
-    for name in text.split(","):
-        if name not in SYSTEMS:
-            raise argparse.ArgumentTypeError(
-                f"there is no system '{name}': use {', '.join(SYSTEMS)}"
-            )
-    return tuple(dict.fromkeys(text.split(",")))
+def names_of(kind: str, allowed: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
+    """The type of an option that lists some of these names."""
 
+    def names(text: str) -> tuple[str, ...]:
+        for name in text.split(","):
+            if name not in allowed:
+                raise argparse.ArgumentTypeError(
+                    f"there is no {kind} '{name}': use {', '.join(allowed)}"
+                )
+        return tuple(dict.fromkeys(text.split(",")))
 
-def htm_names(text: str) -> tuple[str, ...]:
-    for name in text.split(","):
-        if name not in ("auto", "tsx", "power", "none"):
-            raise argparse.ArgumentTypeError(
-                f"there is no FUR_HTM '{name}': use auto, tsx, power or none"
-            )
-    return tuple(dict.fromkeys(text.split(",")))
+    return names
 
 
 def add_options(parser: script.Parser) -> None:
@@ -429,7 +426,12 @@ def add_options(parser: script.Parser) -> None:
     add("--rounds", type=whole, default=9, metavar="N", help="default: %(default)s")
     add("--seconds", type=seconds, metavar="S", help="of each run; default: tpcc 2, rbtree 1")
     add("--threads", type=whole_numbers, metavar="N,...", help="in place of the preset's")
-    add("--systems", type=system_names, metavar="TM,...", help="in place of the preset's")
+    add(
+        "--systems",
+        type=names_of("system", SYSTEMS),
+        metavar="TM,...",
+        help="in place of the preset's",
+    )
     add(
         "--busy",
         type=whole,
@@ -439,7 +441,7 @@ def add_options(parser: script.Parser) -> None:
     )
     add(
         "--htm",
-        type=htm_names,
+        type=names_of("FUR_HTM", HTMS),
         default=("none",),
         metavar="HTM,...",
         help="FUR_HTM: auto, tsx, power or none (default).  With several, libfur runs with each",
@@ -491,7 +493,7 @@ def round_trips(measured: Measured) -> str:
         for result in itertools.chain(*measured.results.values())
         if (trip := result["round_trip_ns"])  # nothing on one core
     ]
-    return f"{min(trips):.0f} to {max(trips):.0f}" if trips else "unknown,"
+    return f"{min(trips):.0f} to {max(trips):.0f} ns" if trips else "unknown"
 
 
 def present(options: argparse.Namespace, measured: Measured) -> None:
@@ -504,7 +506,7 @@ def present(options: argparse.Namespace, measured: Measured) -> None:
     print(
         f"Preset {options.preset}, {len(os.sched_getaffinity(0))} cores, "
         f"FUR_HTM={','.join(options.htm)}, rounds: {options.rounds}, "
-        f"round trip between two cores {round_trips(measured)} ns\n"
+        f"round trip between two cores {round_trips(measured)}\n"
     )
     print(throughput_table(measured))
     print(ratio_table(rows), end="")

@@ -190,8 +190,8 @@ struct Rate {
 	double per_second = 0, shipped_per_second = 0;
 };
 
-/* Every thread updates for `seconds`, and once at least, for a disk may take as long to sync; then
- * all that was updated is shipped. */
+/* Every thread updates for `seconds`, but at least once, because one sync of a disk may take
+ * longer.  Then all that was updated is shipped. */
 Rate run_threads(const Settings &s, fur::Heap &heap, bool ships)
 {
 	fur::Thread self(heap);

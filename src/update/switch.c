@@ -36,8 +36,8 @@
 enum {
 	REPORT_NS = 500000,    /* of a thread's time */
 	DECISION_NS = 4000000, /* of all threads' time in reports */
-	/* In a row that ask for a move.  A thread that has no core for a time slice loses it, and
-	 * makes one or two. */
+	/* In a row that ask for a move.  One or two may ask because a thread went without a core
+	 * for a time slice. */
 	DECISIONS = 3,
 	MOST_DOUBLINGS = 8
 };

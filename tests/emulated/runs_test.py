@@ -105,7 +105,7 @@ def member(directory):
 
 def updates_move():
     """Updates that lose most of their time in hardware run in software, unless the back end was
-    asked for by name; not if a few lose much beside long readers."""
+    asked for by name.  Where only a few lose much, beside long readers, they stay."""
 
     def tpcc(htm, threads, *options):
         command = [TPCC, "--machine", "tsx", "--scale", "tiny", "--threads", str(threads)]

@@ -417,7 +417,7 @@ TEST_P(SoftTsx, UpdatesThatOverflowAgainAndAgain_SkipHardware)
 	EXPECT_EQ(self.get()->policy.overflows, 0u) << "and that has ended the row";
 }
 
-/* An update that each attempt fails leaves hardware before its retries are used up, and takes all
+/* An update whose attempts all fail leaves hardware before its retries are used up, and takes all
  * others with it.  They come back. */
 TEST_P(SoftTsx, AnUpdateThatLosesAllItsTime_MovesUpdatesToSoftware)
 {
