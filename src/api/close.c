@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-bool heap_in_use(struct fur_heap *heap)
+/* `uses`: does this thread keep the heap in use? */
+static bool in_use_by(struct fur_heap *heap, bool (*uses)(const struct fur_thread *))
 {
 	/* In a child of fork() no thread uses the copy (INV-K1), and the mutex may stay locked
 	 * forever (INV-K2).  The C library runs no handlers for a child of _Fork() or clone(). */
@@ -25,9 +26,24 @@ bool heap_in_use(struct fur_heap *heap)
 	pthread_mutex_unlock(&heap->standby.mutex);
 	pthread_mutex_lock(&heap->registering);
 	for (uint64_t i = 0; !used && i < heap->durability.limit; i++)
-		used = thread_has_open(&heap->threads[i]);
+		used = uses(&heap->threads[i]);
 	pthread_mutex_unlock(&heap->registering);
 	return used || images_count(&heap->engine).open;
+}
+
+bool heap_in_use(struct fur_heap *heap)
+{
+	return in_use_by(heap, thread_has_open);
+}
+
+static bool is_registered(const struct fur_thread *t)
+{
+	return t->state == THREAD_REGISTERED;
+}
+
+bool heap_has_users(struct fur_heap *heap)
+{
+	return in_use_by(heap, is_registered);
 }
 
 /* Replay the rest of the log.  No update is in flight, so that empties the log. */

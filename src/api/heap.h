@@ -122,6 +122,8 @@ FUR_MUST_USE int heap_close(struct fur_heap *heap);
 /* Does something of the heap's keep it from being closed: a transaction, a snapshot, a follower?
  * In a child of fork() nothing does. */
 bool heap_in_use(struct fur_heap *heap);
+/* The same, where a thread that is registered keeps it open too. */
+bool heap_has_users(struct fur_heap *heap);
 
 /* ------------------------------------------------------------------- pages.c */
 

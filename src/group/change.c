@@ -262,7 +262,7 @@ static int take_heap(struct fur_group *g, unsigned k, struct fur_heap **heap)
 	int error = 0;
 	pthread_mutex_lock(&g->mutex);
 	*heap = m->heap;
-	if (m->heap && group_member_is_used(m->heap))
+	if (m->heap && heap_has_users(m->heap))
 		error = fur_fail(FUR_EBUSY,
 		        "%s: a thread is registered with member %u (%s), or a snapshot of it is "
 		        "open, or it has a follower: end that first",

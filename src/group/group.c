@@ -213,20 +213,6 @@ FUR_API int fur_group_open(
 
 /* ------------------------------------------------------------------- close */
 
-bool group_member_is_used(struct fur_heap *heap)
-{
-	if (heap_in_use(heap))
-		return true;
-	if (engine_forked(&heap->engine))
-		return false;
-	bool used = false;
-	pthread_mutex_lock(&heap->registering);
-	for (uint64_t i = 0; !used && i < heap->durability.limit; i++)
-		used = heap->threads[i].state == THREAD_REGISTERED;
-	pthread_mutex_unlock(&heap->registering);
-	return used;
-}
-
 static int fail_used(const struct fur_group *g, const char *path)
 {
 	return fur_fail(FUR_EBUSY,
@@ -240,7 +226,7 @@ static int fail_used(const struct fur_group *g, const char *path)
 static int check_unused(struct fur_group *g)
 {
 	for (uint64_t k = 0; k < g->limit; k++)
-		if (g->members[k].heap && group_member_is_used(g->members[k].heap))
+		if (g->members[k].heap && heap_has_users(g->members[k].heap))
 			return fail_used(g, g->members[k].path);
 	return 0;
 }

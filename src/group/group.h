@@ -147,9 +147,6 @@ FUR_MUST_USE int group_whole_path(const char *path, char **whole);
  * else all of it.  Both are whole paths. */
 const char *group_relative_path(const struct fur_group *g, const char *whole);
 
-/* heap_in_use(); or is a thread registered with the heap? */
-bool group_member_is_used(struct fur_heap *heap);
-
 /* ------------------------------------------------------------ members (members.c) */
 
 /* Where a member's file is; the caller frees it.  NULL: no memory, with a message. */

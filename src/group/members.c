@@ -75,10 +75,16 @@ struct opening {
 
 void group_forget_member(struct fur_group *g, unsigned member, enum group_state state)
 {
+	struct group_member *m = &g->members[member];
 	/* Threads that name the member tell its path, under the mutex. */
 	pthread_mutex_lock(&g->mutex);
-	free(g->members[member].path);
-	g->members[member] = (struct group_member){.state = state};
+	/* Not `heap`, which is NULL: fur_group_heap() loads it without the mutex. */
+	FUR_ASSERT(!m->heap);
+	free(m->path);
+	m->path = NULL;
+	memset(m->uuid, 0, sizeof m->uuid);
+	m->state = state;
+	m->taken = false;
 	while (g->limit && g->members[g->limit - 1].state == GROUP_NONE)
 		g->limit--;
 	pthread_mutex_unlock(&g->mutex);

@@ -512,7 +512,12 @@ TEST_F(Group, AMemberLeaves_WhileThreadsTouchIt)
 		EXPECT_EQ(error, FUR_EINVAL) << fur_errormsg();
 		EXPECT_EQ(touch_all(self, {0}), 0) << fur_errormsg();
 	};
-	std::thread threads[] = {std::thread(touch), std::thread(touch)};
+	/* Orders itself by nothing else, so ThreadSanitizer sees if the load races the removal. */
+	auto look = [&] {
+		while (fur_group_heap(group_, 1))
+			std::this_thread::yield();
+	};
+	std::thread threads[] = {std::thread(touch), std::thread(touch), std::thread(look)};
 	while (touched < 1000)
 		std::this_thread::yield();
 	int error;
