@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An exception, another thread, or a signal handler comes at each instruction of the module.
+"""An exception, another thread, or a signal handler comes at each instruction of the module, or
+at each third one without EACH_INSTRUCTION in the environment.
 
 Opcode tracing counts the instructions of libfur/__init__.py and of the operation below; at number
-n, for each n, the trace function raises, or does something else.
+n, for each such n, the trace function raises, or does something else.
 """
 import dis
 import os
@@ -29,7 +30,6 @@ FILES = (libfur.__file__, __file__)
 NEVER = {dis.opmap[name] for name in ("PUSH_EXC_INFO", "COPY", "POP_EXCEPT") if name in dis.opmap}
 
 
-# Where each step opens a heap, or waits for another thread: every STRIDE instructions.
 STRIDE = 1 if "EACH_INSTRUCTION" in os.environ else 3
 
 
@@ -152,6 +152,7 @@ class Tracer:
                     # An exception ends the tracing; the next call or return goes on with it.
                     sys.setprofile(self.go_on)
                 self.act()
+                sys.settrace(None)
         return self.step
 
     def go_on(self, frame: Optional[FrameType], event: str, _: object) -> None:
@@ -268,7 +269,7 @@ class Interrupts(InterruptTest):
         for operation in OPERATIONS:
             n = 0
             while True:
-                tracer = Tracer(n + 1, interrupt)
+                tracer = Tracer(n + STRIDE, interrupt)
                 error = tracer.run(operation, self.m)
                 n = tracer.at
                 if tracer.done:
@@ -289,7 +290,7 @@ class Interrupts(InterruptTest):
             for again in (1, 2, 3, 5, 8, 13, 21, 34, 55):
                 n = again % 7
                 while True:
-                    n += 7
+                    n += 7 * STRIDE
                     tracer = Tracer(n, interrupt, again)
                     error = tracer.run(operation, self.m)
                     if tracer.done and tracer.again:
@@ -301,7 +302,7 @@ class Interrupts(InterruptTest):
             self.heap.other = other  # type: ignore[attr-defined]
             n = 0
             while True:
-                n += 1
+                n += STRIDE
                 tracer = Tracer(n, interrupt)
                 error = tracer.run(refused_update, self.m)
                 self.assertEqual(transaction_of(self.heap), 0, n)
@@ -324,7 +325,7 @@ class Interrupts(InterruptTest):
         for operation in (close, reopen):
             n = 0
             while True:
-                n += STRIDE if operation is reopen else 1
+                n += STRIDE
                 if operation is reopen:
                     self.heap.close()
                 tracer = Tracer(n, interrupt)
