@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from planted_tree import plant
+from planted_tree import plant, run
 
 LONG_LINE = "word " * 25
 
@@ -174,10 +174,6 @@ BROKEN = {
 }
 
 
-def run(*command: object, cwd: Path) -> None:
-    subprocess.run([str(c) for c in command], cwd=cwd, check=True)
-
-
 def build(root: Path) -> None:
     """An archive with objects named as Meson names them."""
     place = root / "build" / "src"
@@ -185,21 +181,21 @@ def build(root: Path) -> None:
     sources = sorted((root / "src").glob("*/*.c"))
     names = [f"{source.parent.name}_{source.name}.o" for source in sources]
     for source, name in zip(sources, names):
-        run("cc", "-w", f"-I{root}/src", "-c", source, "-o", name, cwd=place)
-    run("ar", "rcs", "libfur_internal.a", *names, cwd=place)
+        command = ["cc", "-w", f"-I{root}/src", "-c", str(source), "-o", name]
+        subprocess.run(command, cwd=place, check=True)
+    subprocess.run(["ar", "rcs", "libfur_internal.a", *names], cwd=place, check=True)
 
 
 def check(structure: str, changes: dict[str, str]) -> tuple[int, str]:
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
         plant(root, {**SOUND, **changes})
-        command = [structure, "--root", str(root)]
+        options = []
         if any(name.endswith(".c") for name in changes) or not changes:
             if "src/news/news.c" not in changes:
                 build(root)
-                command += ["--build", str(root / "build")]
-        done = subprocess.run(command, text=True, capture_output=True, check=False)
-        return done.returncode, done.stdout + done.stderr
+                options = ["--build", str(root / "build")]
+        return run(structure, root, *options)
 
 
 def main() -> int:
