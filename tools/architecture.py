@@ -33,6 +33,7 @@ An error is
 Exit status: 0 all well, 1 not.
 """
 import argparse
+import functools
 import os
 import re
 import sys
@@ -326,7 +327,8 @@ class Sources:
                 continue
             stores = re.compile(rf"\barch_(?:store|cas|exchange|fetch)\w*\(\s*&[^,;]*\b{word}\s*,")
             for file in self.sources:
-                if file not in files_of and stores.search(self.code[file]):
+                code = self.code[file]
+                if file not in files_of and word in code and stores.search(code):
                     self.errors.append(f"{file}: stores to `{word}`, which it does not own")
         rows: dict[str, list[str]] = defaultdict(list)
         for o in found.values():
@@ -335,13 +337,16 @@ class Sources:
             rows[f"`{o.struct}` ({o.file[4:]})"].append(f"{words}: {', '.join(o.owners)}")
         return OWNERS + "".join(f"| {struct} | {'; '.join(r)} |\n" for struct, r in rows.items())
 
+    @functools.cached_property
+    def structs(self) -> list[str]:
+        """The text between the braces of each struct."""
+        struct = re.compile(r"\bstruct(?: \w+)? \{([^{}]*)")
+        return [body for text in self.code.values() for body in struct.findall(text)]
+
     def is_of_many(self, word: str) -> bool:
         """Has more than one struct a word of this name?"""
         declared = re.compile(rf"\b{word}\b(?:\[[^\]]*\])?(?: ARCH_PADDED)?[;,]")
-        bodies = (
-            b for t in self.code.values() for b in re.findall(r"\bstruct(?: \w+)? \{([^{}]*)", t)
-        )
-        return sum(bool(declared.search(body)) for body in bodies) > 1
+        return sum(word in body and bool(declared.search(body)) for body in self.structs) > 1
 
     def check_owner(self, owned: Owned, files: list[str]) -> None:
         for file in files:
