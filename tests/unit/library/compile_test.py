@@ -810,21 +810,27 @@ def tell_together(cases_of_kind, standard, more):
         left = silent
 
 
-def check_misuses(standard):
-    """With the headers compiled once, and the cases of a kind together.  A case of which nothing is
-    said there is compiled alone."""
-    header = "containers.hpp"
+def precompiled(names, title, standard):
+    """Compile these headers once; return the options that use them."""
+    header = title + ".hpp"
     with open(os.path.join(place.name, header), "w") as file:
-        file.write("#include <fur/bulk.hpp>\n#include <fur/table.hpp>\n")
-        for name in ["functional", "list", "map", "memory", "set", "vector"]:
-            file.write(f"#include <{name}>\n")
+        file.write("".join(f"#include <{name}>\n" for name in names))
     subprocess.run(
         [*compiler, "-std=" + standard, "-I", "include", *WARNINGS]
         + ["-x", "c++-header", "-c", header, "-o", header + ".gch"],
         cwd=place.name,
         check=True,
     )
-    more = ["-include", header]
+    return ["-include", header]
+
+
+def check_misuses(standard):
+    """With the headers compiled once, and the cases of a kind together.  A case of which nothing is
+    said there is compiled alone."""
+    names = ["fur/bulk.hpp", "fur/table.hpp"]
+    more = precompiled(
+        [*names, "functional", "list", "map", "memory", "set", "vector"], "containers", standard
+    )
     kinds: dict[str, list[tuple[str, str, str]]] = {}
     for name, text, says in misuses:
         if says:
@@ -845,9 +851,10 @@ def check_interleave(standard):
         return
     check("interleave.hpp alone", "#include <fur/interleave.hpp>\n", standard, True)
     check("ship.hpp alone", "#include <fur/ship.hpp>\n", standard, True)
+    more = precompiled(["fur/interleave.hpp", "fur/root.hpp"], "interleave", standard)
     for name, body, says in SEARCHES if standard == "c++20" else SEARCHES[:1]:
-        check(name, INTERLEAVE % body, standard, not says, says)
-    check("a search that is none", NO_TASK, standard, False, "a lambda says so by")
+        check(name, INTERLEAVE % body, standard, not says, says, more)
+    check("a search that is none", NO_TASK, standard, False, "a lambda says so by", more)
 
 
 for standard in standards:
