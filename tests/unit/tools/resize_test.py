@@ -4,7 +4,8 @@ disk; a kill at any point.
 
     resize_test.py FUR-RESIZE FUR-CHECK FUR-INFO FUR-COPY GROWING-HEAP SWAPPED-PATH.so
 
-Without SWAPPED-PATH.so ("") no other file gets the name meanwhile.
+Without SWAPPED-PATH.so ("") no other file gets the name meanwhile.  KILLS in the environment: how
+many (20).
 """
 import json
 import os
@@ -339,7 +340,7 @@ if swapped_path:
 
 # A kill at any point leaves the old heap or the new one.
 chance = random.Random(os.environ.get("FUR_TEST_SEED", "1"))
-for _ in range(60):
+for _ in range(int(os.environ.get("KILLS", "20"))):
     wanted = chance.choice([16384, 65536, 262144])
     was = state()["regions"]["logs"]["bytes_each"]
     process = subprocess.Popen([resize, heap, "--log-bytes", str(wanted)])
