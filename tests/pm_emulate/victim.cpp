@@ -48,12 +48,12 @@ struct Options {
 	}
 };
 
-/* A small ring and small logs, so that replay runs too. */
+/* A small ring and small logs, so that replay runs too.  A small heap: a sync compares all of it. */
 fur::Options heap_options(const Options &o)
 {
 	fur::Options f;
 	bool tpcc = o.workload == "tpcc";
-	f.heap_bytes = o.grow ? 1 << 20 : 4 << 20;
+	f.heap_bytes = tpcc ? 4 << 20 : 1 << 20;
 	f.max_bytes = o.grow ? 32 << 20 : 0;
 	f.log_bytes = tpcc ? 65536 : 16384;
 	f.ring_slots = 128;
