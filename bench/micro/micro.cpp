@@ -33,7 +33,7 @@ constexpr size_t WORDS = 100000;
 struct Settings {
 	uint32_t latency_ns = 0;
 	bool phases = false;
-	uint64_t heap_bytes = 32 << 20, log_bytes = 16 << 20;
+	uint64_t heap_bytes = 8 << 20, log_bytes = 1 << 20;
 	unsigned threads = 2;
 };
 
@@ -206,7 +206,7 @@ void BM_FillTable(benchmark::State &state)
 {
 	const uint64_t bytes = static_cast<uint64_t>(state.range(0)), part = 65536;
 	const bool logged = state.range(1);
-	Heap h({.log_bytes = 1 << 20});
+	Heap h({.heap_bytes = 32 << 20});
 	fur::Thread self(h.heap);
 	const std::vector<uint8_t> zero(part);
 	for (auto _ : state) {
@@ -233,8 +233,7 @@ class Registered
 {
 public:
 	explicit Registered(int64_t threads)
-	    : heap({.log_bytes = 1 << 20, .threads = static_cast<unsigned>(threads)}),
-	      self(heap.heap)
+	    : heap({.threads = static_cast<unsigned>(threads)}), self(heap.heap)
 	{
 		std::latch here(threads - 1);
 		for (int64_t i = 1; i < threads; i++)
@@ -333,9 +332,8 @@ uint64_t *shared_words;            /* 8 a thread, a line */
 
 void share_heap(const benchmark::State &state)
 {
-	shared_heap = std::make_unique<Heap>(Settings{.phases = true,
-	        .log_bytes = 1 << 20,
-	        .threads = static_cast<unsigned>(state.threads()) + 1});
+	shared_heap = std::make_unique<Heap>(
+	        Settings{.phases = true, .threads = static_cast<unsigned>(state.threads()) + 1});
 	shared_words = shared_heap->words(static_cast<size_t>(state.threads()) * 8);
 }
 void unshare_heap(const benchmark::State &)
@@ -431,7 +429,7 @@ void BM_Put(benchmark::State &state)
 		char bytes[64];
 	};
 	using Map = fur::hash_map<uint64_t, Value>;
-	Heap h(Settings{.heap_bytes = 1 << 30, .log_bytes = fur::Options().log_bytes});
+	Heap h(Settings{.heap_bytes = 64 << 20, .log_bytes = fur::Options().log_bytes});
 	fur::Thread self(h.heap);
 	auto *map = fur::root<Map>(self, "map");
 	std::mt19937_64 random;
@@ -596,7 +594,7 @@ private:
 /* Stores to `lines` lines, their write-back, one fence; the next time `stride` lines further on. */
 void flush(benchmark::State &state, uint64_t lines, uint64_t stride)
 {
-	Lines memory;
+	static Lines memory; /* to touch it takes longer than many a benchmark */
 	uint64_t n = 0;
 	for (auto _ : state) {
 		for (uint64_t k = 0; k < lines; k++) {
@@ -644,8 +642,8 @@ void recover(benchmark::State &state, uint64_t least, uint64_t most)
 		unlink(path.c_str());
 		pid_t child = fork();
 		if (child == 0) {
-			fur::Heap h =
-			        fur::Heap::create(path, Heap::options({.heap_bytes = 128 << 20}));
+			fur::Heap h = fur::Heap::create(path,
+			        Heap::options({.heap_bytes = 128 << 20, .log_bytes = 16 << 20}));
 			fur::Thread self(h);
 			constexpr size_t N = 12 << 20;
 			auto *words = fur::update(self, [&](fur_update *tx) {

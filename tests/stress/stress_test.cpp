@@ -9,6 +9,7 @@
 #include "internals.hpp"
 
 #include <atomic>
+#include <barrier>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -590,7 +591,7 @@ TEST_P(Stress, Readers_AreNotStarvedByWriters)
  * every thread has done its share: if one starves, the test does not end. */
 TEST_P(Stress, ManyThreads_AllMakeProgress)
 {
-	enum { UPDATERS = 24, READERS = 8, SHARE = 20 };
+	enum { UPDATERS = 24, READERS = 8, SHARE = 8 };
 	fur::Options o = options(UPDATERS + READERS + 1);
 	o.ring_slots = 128;
 	fur::Heap heap = create(o);
@@ -627,13 +628,11 @@ TEST_P(Stress, Lock_LosesNoWakeUp)
 	enum { UPDATERS = 6, READERS = 3, ROUNDS = 150 };
 	fur::Heap heap = create(options());
 	Line *lines = set_up(heap);
-	std::atomic<int> arrived{0};
+	std::barrier together(UPDATERS + READERS);
 	run(UPDATERS + READERS, [&](unsigned t) {
 		fur::Thread self(heap);
 		for (int round = 0; round < ROUNDS; round++) {
-			arrived++;
-			while (arrived < (round + 1) * (UPDATERS + READERS))
-				std::this_thread::yield();
+			together.arrive_and_wait();
 			if (t < READERS) {
 				fur::read(self, [&](fur_ro *tx) { return sum(tx, lines); });
 				continue;
