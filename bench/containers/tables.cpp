@@ -244,7 +244,7 @@ private:
 	static fur::Heap make(const std::string &path, uint64_t keys)
 	{
 		unlink(path.c_str());
-		return fur::Heap::create(path, options((256 << 20) + keys * 512, 0));
+		return fur::Heap::create(path, options((32 << 20) + keys * 2048, 0));
 	}
 	/* For s.seconds; but erase what was inserted, however long it takes. */
 	void run(fur_thread *self, What what, Work &work)

@@ -17,7 +17,7 @@ namespace
 class Copies : public HeapFile
 {
 protected:
-	enum { ROUNDS = 30, MOST_MS = 400 };
+	enum { ROUNDS = 12, MOST_MS = 400 };
 
 	/* What the processes tell the test, in shared memory. */
 	struct Told {

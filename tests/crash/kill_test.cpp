@@ -699,8 +699,9 @@ int matrix(const Settings &base, const std::string &sync_directory)
 	unsigned long kills = 0, snapshots = 0, open = 0;
 	each_combination(base, sync_directory, [&](const Settings &) { combinations++; });
 	each_combination(base, sync_directory, [&](Settings s) {
-		s.kills = base.kills / combinations + (n < base.kills % combinations);
-		s.seed = base.seed + n++;
+		s.seed = base.seed + n;
+		s.kills = base.kills * (n + 1) / combinations - base.kills * n / combinations;
+		n++;
 		if (s.kills == 0)
 			return;
 		std::cout << s.pm << ' ' << s.isolation << (s.dram_bytes ? " dram-bytes" : "")

@@ -28,7 +28,7 @@ def run(*args, program=rbtree):
 
 def right(*args):
     """The result of a run that must go well."""
-    done = run("--json", "-", *(() if "--seconds" in args else ("--seconds", "0.2")), *args)
+    done = run("--json", "-", *(() if "--seconds" in args else ("--seconds", "0.05")), *args)
     assert done.returncode == 0, (args, done.stdout, done.stderr)
     result = json.loads(done.stdout)
     assert result["verified"] is True and result["throughput"] > 0, result
@@ -99,7 +99,7 @@ def kills(heap):
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        time.sleep(0.1 + random.random() * 0.4)
+        time.sleep(0.1 + random.random() * 0.1)
         assert child.poll() is None, "it ended before it was killed"
         child.send_signal(signal.SIGKILL)
         child.wait()

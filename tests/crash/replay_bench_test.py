@@ -24,6 +24,7 @@ def run(*args):
 
 
 def replays():
+    one = []  # with five producers
     for scheme in ("scan", "linked", "ring"):
         for producers in ("5",) if SMOKE else ("1", "5", "64"):
             result = run(
@@ -51,13 +52,9 @@ def replays():
                 and r["entries"] > 3000
                 and r["throughput"] > 0
             ), r
-    one = [
-        json.loads(
-            run("--scheme", scheme, "--producers", "5", "--updates", "3000", "--json", "-").stdout
-        )["entries"]
-        for scheme in ("scan", "linked", "ring")
-    ]
-    assert len(set(one)) == 1, f"the same seed gave different logs: {one}"
+            if producers == "5":
+                one.append(r["entries"])
+    assert len(one) == 3 and len(set(one)) == 1, f"the same seed gave different logs: {one}"
 
 
 def threads_and_distances():
@@ -77,7 +74,7 @@ def threads_and_distances():
                 "--preload",
                 preload,
                 "--log-mib",
-                "32",
+                "16" if SMOKE else "32",
                 *(["--updates", "3000"] if SMOKE else []),
                 "--json",
                 "-",

@@ -18,6 +18,7 @@ import time
 
 tpcc, replayer = sys.argv[1:3]
 SMOKE = "--smoke" in sys.argv
+MIB = ["--heap-mib", "150" if SMOKE else "600"]  # room for the kills
 SMALL = ["--scale", "tiny", "--warehouses", "2", "--threads", "2"]
 
 
@@ -175,7 +176,7 @@ def kills(tm, times, heaps=1, *args):
         dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     ) as place:
         heap = os.path.join(place, "heap")
-        base = [tpcc, "--tm", tm, *SMALL, "--heap", heap, "--reuse", "--heap-mib", "600"]
+        base = [tpcc, "--tm", tm, *SMALL, "--heap", heap, "--reuse", *MIB]
         base += ["--heaps", str(heaps), "--remote", "30", *args] if heaps > 1 else []
         first = subprocess.run(
             [*base, "--seconds", "0.1", "--json", "-"], stdout=subprocess.PIPE, text=True
@@ -210,7 +211,7 @@ def kills(tm, times, heaps=1, *args):
 def refusals(tm, heap, heaps):
     """The heap, or the group of heaps, holds another database than the one that is asked for."""
     reuse = ["--heap", heap, "--reuse"]
-    other = ["--scale", "tiny", "--warehouses", "3", "--heap-mib", "600", *reuse]
+    other = ["--scale", "tiny", "--warehouses", "3", *MIB, *reuse]
     other += ["--heaps", "3"] if heaps > 1 else []
     refused = run("--tm", tm, *other)
     says = "a group of 2 heaps, not 3" if heaps > 1 else "holds a database of 2 warehouses"
