@@ -3,7 +3,7 @@
 """A peer in the IntSet benchmark: sound after a run, and after kills and reopening; options that it
 cannot honour are refused before any work starts.
 
-    peer_test.py RBTREE TPCC lmdb|libpmemobj built-in|not-built-in
+    peer_test.py RBTREE TPCC lmdb|libpmemobj built-in|not-built-in KILLS
 """
 import json
 import os
@@ -14,10 +14,9 @@ import sys
 import tempfile
 import time
 
-rbtree, tpcc, peer, built_in = sys.argv[1:]
+rbtree, tpcc, peer, built_in, KILLS = sys.argv[1:]
 SKIPPED = 77  # for meson
 KEYS = 5000
-KILLS = 24  # without its snapshots libpmemobj passed 8 one time in four
 
 
 def run(*args, program=rbtree):
@@ -82,7 +81,7 @@ def kills(heap):
     """Killed at random instants; the set is verified when it is opened again, and has its keys."""
     base = ["--heap", heap, "--reuse", "--threads", "2"]
     right(*base, "--keys", str(KEYS))
-    for _ in range(KILLS):
+    for _ in range(int(KILLS)):
         child = subprocess.Popen(
             [
                 rbtree,

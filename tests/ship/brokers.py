@@ -18,7 +18,8 @@ Starts the brokers, runs COMMAND, and ends them.  COMMAND finds in its environme
 With --share, a brokers.py that COMMAND runs takes these brokers in place of its own, if it wants
 the same version and number of nodes.  Where there are none, COMMAND runs without them.
 
-Kafka comes from Maven, once: its jars stay in $XDG_CACHE_HOME/libfur, or ~/.cache/libfur.
+Kafka comes from Maven, once: its jars stay in $XDG_CACHE_HOME/libfur, or ~/.cache/libfur, and beside
+them what Java has made of their classes.
 
 FUR_KAFKA_VERSION in the environment is the version of Kafka: usual, newest, or a number.
 
@@ -116,6 +117,7 @@ listener.name.secure.ssl.keystore.location={place}/broker.pem
 """
 
 JVM = ["-Xms96m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+JVM += ["-XX:+IgnoreUnrecognizedVMOptions"]
 
 
 class Missing(Exception):
@@ -132,6 +134,16 @@ class Broken(Exception):
 def cache() -> Path:
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(home) / "libfur"
+
+
+def classes() -> Path:
+    """Kafka's classes as Java has loaded them before, with which it starts in two thirds of the
+    processor time.  Java ignores the file if it is not there, or another Java's."""
+    return cache() / f"kafka-{VERSION}.jsa"
+
+
+def made_here() -> Path:
+    return classes().with_suffix(f".{os.getpid()}")
 
 
 def jars() -> Path:
@@ -299,9 +311,13 @@ class Node:
 
     def start(self, classpath: str) -> None:
         """Only in a thread that lives as long as the node is to live."""
+        makes = self.number == 1 and not classes().exists()
+        option = (
+            f"ArchiveClassesAtExit={made_here()}" if makes else f"SharedArchiveFile={classes()}"
+        )
         with open(self.place / "log", "ab") as log:
             self.process = subprocess.Popen(
-                ["java", *JVM, "-cp", classpath, "kafka.Kafka", str(self.place / "properties")],
+                ["java", *JVM, f"-XX:{option}", "-cp", classpath, "kafka.Kafka", "properties"],
                 cwd=self.place,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -314,6 +330,13 @@ class Node:
         if self.process and self.runs:
             self.process.send_signal(number)
             self.paused = number == signal.SIGSTOP
+
+    def make_classes(self) -> None:
+        """Java writes them when it ends in peace."""
+        self.signal(signal.SIGTERM)
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            if self.process and self.process.wait(30) == 128 + signal.SIGTERM:
+                made_here().rename(classes())
 
     def kill(self) -> None:
         self.signal(signal.SIGKILL)
@@ -424,7 +447,8 @@ class Cluster:
         """Kafka formats the first node's folder; a copy with a number of its own does for the
         others, and saves a start of Java each."""
         first = self.nodes[0].place
-        command = ["java", *JVM, "-cp", self.classpath, "kafka.tools.StorageTool", "format"]
+        command = ["java", *JVM, f"-XX:SharedArchiveFile={classes()}", "-cp", self.classpath]
+        command += ["kafka.tools.StorageTool", "format"]
         command += ["-t", random_id(), "-c", str(first / "properties")]
         done = subprocess.run(
             command,
@@ -499,6 +523,8 @@ class Cluster:
     def end(self) -> None:
         self.timer.cancel()
         self.over = True
+        if self.nodes and not classes().exists():
+            self.nodes[0].make_classes()
         for node in self.nodes:
             node.kill()
             for relay in node.relays:
