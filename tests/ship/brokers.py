@@ -18,8 +18,8 @@ Starts the brokers, runs COMMAND, and ends them.  COMMAND finds in its environme
 With --share, a brokers.py that COMMAND runs takes these brokers in place of its own, if it wants
 the same version and number of nodes.  Where there are none, COMMAND runs without them.
 
-Kafka comes from Maven, once: its jars stay in $XDG_CACHE_HOME/libfur, or ~/.cache/libfur, and beside
-them what Java has made of their classes.
+Kafka comes from Maven, once: its jars stay in $XDG_CACHE_HOME/libfur, or ~/.cache/libfur, beside
+what Java has made of their classes.
 
 FUR_KAFKA_VERSION in the environment is the version of Kafka: usual, newest, or a number.
 
