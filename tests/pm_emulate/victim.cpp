@@ -48,7 +48,7 @@ struct Options {
 	}
 };
 
-/* A small ring and small logs, so that replay runs too.  A small heap: a sync compares all of it. */
+/* A small ring and logs, so that replay runs too; a small heap, of which a sync compares all. */
 fur::Options heap_options(const Options &o)
 {
 	fur::Options f;
