@@ -564,17 +564,17 @@ class Versions
 public:
 	Versions()
 	{
-		places_.reserve(run.writer.size());
-		each_write([this](const Tx &, const Access &w) { places_[w.at].end++; });
+		each_write([this](const Tx &, const Access &w) { place_of(w.at).end++; });
 		size_t n = 0;
-		for (auto &[word, place] : places_) {
-			size_t count = place.end;
-			place = {n, n};
-			n += count;
-		}
+		for (auto &[number, places] : blocks_)
+			for (Place &place : places) {
+				size_t count = place.end;
+				place = {n, n};
+				n += count;
+			}
 		versions_.resize(n);
 		each_write([this](const Tx &tx, const Access &w) {
-			versions_[places_[w.at].end++] = {tx.visible, w.value, w.unknown};
+			versions_[place_of(w.at).end++] = {tx.visible, w.value, w.unknown};
 		});
 	}
 	/* In state(k), and by which update. */
@@ -636,12 +636,16 @@ public:
 	std::optional<Wrong> first_wrong(const void *heap) const
 	{
 		std::optional<Wrong> first;
-		for (const auto &[word, place] : places_) {
-			const Version &last = versions_[place.end - 1];
-			uint64_t is = word_at(heap, word);
-			if (is != last.value && !last.unknown && (!first || word < first->word))
-				first = {word, is, last};
-		}
+		for (const auto &[number, places] : blocks_)
+			for (uint64_t k = 0; k < WORDS; k++) {
+				if (places[k].begin == places[k].end)
+					continue;
+				const Version &last = versions_[places[k].end - 1];
+				uint64_t word = (number * WORDS + k) * 8, is = word_at(heap, word);
+				if (is != last.value && !last.unknown &&
+				        (!first || word < first->word))
+					first = {word, is, last};
+			}
 		return first;
 	}
 
@@ -649,6 +653,12 @@ private:
 	struct Place { /* of a word's versions, in versions_ */
 		size_t begin, end;
 	};
+	/* Of words that follow each other: an update that fills a block writes them all. */
+	static constexpr size_t WORDS = 64;
+	Place &place_of(uint64_t word)
+	{
+		return blocks_[word / 8 / WORDS][word / 8 % WORDS];
+	}
 	template <class F>
 	static void each_write(F f)
 	{
@@ -662,15 +672,16 @@ private:
 	        uint64_t word, uint64_t k) const
 	{
 		std::span<const Version> list;
-		if (auto found = places_.find(word); found != places_.end())
-			list = std::span(versions_).subspan(
-			        found->second.begin, found->second.end - found->second.begin);
+		if (auto found = blocks_.find(word / 8 / WORDS); found != blocks_.end()) {
+			const Place &place = found->second[word / 8 % WORDS];
+			list = std::span(versions_).subspan(place.begin, place.end - place.begin);
+		}
 		return {list, std::upper_bound(list.begin(), list.end(), k,
 		                      [](uint64_t wanted, const Version &v) {
 			                      return wanted < v.since;
 		                      })};
 	}
-	std::unordered_map<uint64_t, Place> places_;
+	std::unordered_map<uint64_t, std::array<Place, WORDS>> blocks_;
 	std::vector<Version> versions_;
 };
 

@@ -245,8 +245,9 @@ int main(int argc, char **argv)
 	        "schedules and power failures of libfur on the emulated machine, checked");
 	Options o;
 	/* The oracle allocates and frees hundreds of kilobytes, some times in a run: the pages
-	 * stay. */
+	 * stay, also those of megabytes. */
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
+	mallopt(M_MMAP_THRESHOLD, 32 << 20);
 	add_options(line, o);
 	if (auto status = tools::parse_or_exit_status(line, "explore", argc, argv))
 		return *status;
