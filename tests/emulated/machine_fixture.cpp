@@ -49,12 +49,12 @@ emu_end run(const Spec &spec, const std::vector<Body> &bodies)
 int seeds_that(const std::string &machine, const std::vector<Body> &bodies,
         const std::function<bool()> &seen, uint64_t seeds)
 {
-	int n = 0;
 	for (uint64_t seed = 1; seed <= seeds; seed++) {
 		run({machine, seed, 20}, bodies);
-		n += seen();
+		if (seen())
+			return 1;
 	}
-	return n;
+	return 0;
 }
 
 uint64_t against(emu_tx kind, const Body &inside, const Body &other, const std::string &machine)

@@ -35,7 +35,7 @@ emu_machine *machine_named(const std::string &name);
 /* Each body on a thread of its own. */
 emu_end run(const Spec &spec, const std::vector<Body> &bodies);
 
-/* How often, of this many seeds, `seen` happens. */
+/* With how many of this many seeds `seen` happens, up to the first one. */
 int seeds_that(const std::string &machine, const std::vector<Body> &bodies,
         const std::function<bool()> &seen, uint64_t seeds = 2000);
 

@@ -117,7 +117,7 @@ def updates_move():
         assert result["verified"], result
         return result
 
-    most = ("--warehouses", "8", "--seconds", "0.003")
+    most = ("--warehouses", "8", "--seconds", "0.002")
     auto, by_name = tpcc("auto", 8, *most), tpcc("tsx", 8, *most)
     assert auto["software_commits"] > 4 * by_name["software_commits"], (auto, by_name)
     few = tpcc("auto", 2, "--warehouses", "2", "--mix", "read-dominated", "--seconds", "0.01")
