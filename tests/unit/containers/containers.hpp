@@ -23,7 +23,7 @@
 inline fur::Options container_options(fur_isolation isolation = FUR_OPACITY)
 {
 	fur::Options o = small_options();
-	o.heap_bytes = 16 << 20;
+	o.heap_bytes = 4 << 20;
 	o.log_bytes = 1 << 19;
 	o.ring_slots = 1024;
 	o.max_threads = 8;

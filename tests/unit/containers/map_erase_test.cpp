@@ -23,7 +23,7 @@ protected:
 	static fur::Options large()
 	{
 		fur::Options o = small_options();
-		o.heap_bytes = 16 << 20;
+		o.heap_bytes = 4 << 20;
 		o.log_bytes = 1 << 20;
 		o.ring_slots = 1024;
 		return o;

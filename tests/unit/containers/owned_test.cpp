@@ -453,7 +453,7 @@ protected:
 	static fur::Options options()
 	{
 		fur::Options o = small_options(); /* with the smallest log */
-		o.heap_bytes = 16 << 20;
+		o.heap_bytes = 4 << 20;
 		return o;
 	}
 	/* Values that are too large for one update, and small ones. */

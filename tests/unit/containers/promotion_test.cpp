@@ -217,14 +217,14 @@ public:
 	/* Returns: whether both can commit. */
 	bool try_both(const Call<C> &a, const Call<C> &b)
 	{
-		const std::string before = content_of(room_, container());
 		const size_t used = room_.used();
-		const auto blocks = room_.blocks;
 		Skewed first(room_), second(room_);
 		const uint64_t from_a = a.run(&first, container()),
 		               from_b = b.run(&second, container());
 		const bool both = !first.conflicts(second);
 		if (both) {
+			const std::string before = content_of(room_, container());
+			const auto blocks = room_.blocks;
 			const Outcome one = in_order(a, b), other = in_order(b, a);
 			const bool good = first.apply() && second.apply();
 			const Outcome is{content_of(room_, container()), from_a, from_b};
@@ -237,8 +237,8 @@ public:
 			        << "\n  or:       " << other.content;
 			undo(second);
 			undo(first);
+			room_.blocks = blocks;
 		}
-		room_.blocks = blocks;
 		room_.forget_from(used);
 		return both;
 	}

@@ -90,7 +90,7 @@ protected:
 	static fur::Options smallest()
 	{
 		fur::Options o = small_options();
-		o.heap_bytes = 16 << 20;
+		o.heap_bytes = 2 << 20;
 		return o;
 	}
 	static auto key(uint64_t n)
