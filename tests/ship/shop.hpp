@@ -37,7 +37,7 @@ enum : uint64_t { RECORDS = 1001 };
 inline fur::Options options_of_test()
 {
 	fur::Options o = small_options();
-	o.heap_bytes = 16 << 20;
+	o.heap_bytes = 4 << 20;
 	o.log_bytes = 64 << 10;
 	o.ring_slots = 1024;
 	return o;

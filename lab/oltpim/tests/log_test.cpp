@@ -33,7 +33,7 @@ struct HeapFile {
 	{
 		remove(path.c_str());
 	}
-	fur::Heap open(uint64_t heap_bytes = 32 << 20) const
+	fur::Heap open(uint64_t heap_bytes = 8 << 20) const
 	{
 		fur::Options o;
 		o.heap_bytes = heap_bytes;

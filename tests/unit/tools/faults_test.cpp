@@ -76,6 +76,7 @@ protected:
 	static fur::Options options()
 	{
 		fur::Options o = small_options();
+		o.heap_bytes = 10 << 16;
 		if (GetParam() == WIDE_SLOTS)
 			o.pm = FUR_PM_SYNC;
 		return o;
