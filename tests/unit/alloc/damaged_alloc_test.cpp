@@ -22,7 +22,7 @@ constexpr unsigned ALARM_SECONDS = 60;
 fur::Options options_of(uint32_t debug)
 {
 	fur::Options o = small_options();
-	o.heap_bytes = 8 << 20;
+	o.heap_bytes = 4 << 20;
 	o.log_bytes = 65536;
 	o.max_threads = 12;
 	o.debug = debug;

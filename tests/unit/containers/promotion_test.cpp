@@ -121,6 +121,9 @@ void fur_free(Skewed *tx, void *block)
 		tx->freed.push_back(block);
 }
 
+/* Of each state.  ./check --release tries as many with each of three other seeds. */
+enum : int { PAIRS = 50 };
+
 /* A call, and what it has returned. */
 template <class C>
 struct Call {
@@ -464,7 +467,7 @@ TYPED_TEST(Promotions, TwoUpdatesOfAMap_AreAsOneAfterTheOther)
 				          : random() % 4 < 3 ? calls.erase(k)
 				                             : calls.change(k));
 			}
-			for (int pair = 0; pair < 150 && !this->HasFailure(); pair++, tried++)
+			for (int pair = 0; pair < PAIRS && !this->HasFailure(); pair++, tried++)
 				both += pairs.try_both(calls.any(keys), calls.any(keys));
 		}
 	}
@@ -662,7 +665,7 @@ TYPED_TEST(TablePromotions, TwoUpdatesOfATable_AreAsOneAfterTheOther)
 		for (int round = 0; round < 6; round++) {
 			for (uint64_t n = 0; n < keys / 2; n++)
 				pairs.run(calls.insert(keys));
-			for (int pair = 0; pair < 150 && !this->HasFailure(); pair++, tried++)
+			for (int pair = 0; pair < PAIRS && !this->HasFailure(); pair++, tried++)
 				both += pairs.try_both(calls.any(keys), calls.any(keys));
 		}
 	}

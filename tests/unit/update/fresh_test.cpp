@@ -36,7 +36,7 @@ protected:
 	static fur::Options options()
 	{
 		fur::Options o = small_options();
-		o.heap_bytes = 32 * MIB;
+		o.heap_bytes = 16 * MIB;
 		o.log_bytes = 65536;
 		o.ring_slots = 256;
 		o.htm = FUR_HTM_NONE;
