@@ -247,7 +247,7 @@ TEST_F(Grow, Killed_WithGrownMemoryOnlyInTheLog_IsRecovered)
  * What it has acknowledged must be there. */
 TEST_F(Grow, KilledAtAnyTimeWhileItGrows_LosesNothing)
 {
-	enum { KILLS = rounds(40), MOST_US = 20000 };
+	enum { KILLS = rounds(20), MOST_US = 20000 };
 	std::mt19937 random(static_cast<unsigned>(seed_of_run()));
 	auto *acknowledged = static_cast<uint64_t *>(
 	        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));

@@ -198,7 +198,7 @@ protected:
 		fur::Options o = small_options();
 		o.pm = FUR_PM_SYNC;
 		o.heap_bytes = 2 << 20;
-		o.max_bytes = 64 << 20;
+		o.max_bytes = 8 << 20;
 		o.dram_bytes = 1 << 20;
 		return o;
 	}

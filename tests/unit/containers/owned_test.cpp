@@ -857,7 +857,7 @@ TEST_F(OwnedValues, AfterAKill_AreWhole_AndNothingLeaks)
 	fur::root<Owners>(self_, "owners");
 	before_ = blocks_of(heap_);
 	heap_.close();
-	for (int round = 0; round < rounds(40); round++) {
+	for (int round = 0; round < rounds(20); round++) {
 		const pid_t child = fork();
 		ASSERT_GE(child, 0);
 		if (child == 0)

@@ -543,7 +543,7 @@ TEST_F(Locks, RightToReplay_HasOneHolder)
  * it finds. */
 TEST_F(Locks, RefusedCreate_NeverTakesAFileFromItsUser)
 {
-	enum { ROUNDS = 400 };
+	enum { ROUNDS = 200 };
 	pid_t child = fork();
 	ASSERT_GE(child, 0);
 	if (child == 0) {

@@ -353,7 +353,7 @@ TEST_P(Fresh, BesideReadersAndOtherUpdates_NobodySeesHalfATable)
 	});
 	{
 		fur::Thread self(heap);
-		for (uint64_t seed = 2; seed < rounds(300u) || looks < rounds(200u); seed++)
+		for (uint64_t seed = 2; seed < rounds(150u) || looks < rounds(200u); seed++)
 			ASSERT_EQ(table(self, 0, N, seed * 1000), 0);
 	}
 	stop = true;
