@@ -54,8 +54,8 @@ fur::Options heap_options(const Options &o)
 	fur::Options f;
 	bool tpcc = o.workload == "tpcc";
 	f.heap_bytes = tpcc ? 4 << 20 : 1 << 20;
-	/* Room for all blocks of all threads: while one has its updates to make, another may make so
-	 * many more that it adds them all. */
+	/* Room for all blocks of all threads: until the slowest has made its updates, another may
+	 * have added all of its own. */
 	f.max_bytes = o.grow ? 160 << 20 : 0;
 	f.log_bytes = tpcc ? 65536 : 16384;
 	f.ring_slots = 128;
