@@ -244,7 +244,8 @@ private:
 	static fur::Heap make(const std::string &path, uint64_t keys)
 	{
 		unlink(path.c_str());
-		return fur::Heap::create(path, options((32 << 20) + keys * 2048, 0));
+		const uint64_t least = keys < 100000 ? 32 << 20 : 256 << 20;
+		return fur::Heap::create(path, options(least + keys * 512, 0));
 	}
 	/* For s.seconds; but erase what was inserted, however long it takes. */
 	void run(fur_thread *self, What what, Work &work)

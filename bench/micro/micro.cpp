@@ -33,7 +33,7 @@ constexpr size_t WORDS = 100000;
 struct Settings {
 	uint32_t latency_ns = 0;
 	bool phases = false;
-	uint64_t heap_bytes = 8 << 20, log_bytes = 1 << 20;
+	uint64_t heap_bytes = 8 << 20, log_bytes = 16 << 20;
 	unsigned threads = 2;
 };
 
@@ -206,7 +206,7 @@ void BM_FillTable(benchmark::State &state)
 {
 	const uint64_t bytes = static_cast<uint64_t>(state.range(0)), part = 65536;
 	const bool logged = state.range(1);
-	Heap h({.heap_bytes = 32 << 20});
+	Heap h({.heap_bytes = 32 << 20, .log_bytes = 1 << 20});
 	fur::Thread self(h.heap);
 	const std::vector<uint8_t> zero(part);
 	for (auto _ : state) {
@@ -233,7 +233,8 @@ class Registered
 {
 public:
 	explicit Registered(int64_t threads)
-	    : heap({.threads = static_cast<unsigned>(threads)}), self(heap.heap)
+	    : heap({.log_bytes = 1 << 20, .threads = static_cast<unsigned>(threads)}),
+	      self(heap.heap)
 	{
 		std::latch here(threads - 1);
 		for (int64_t i = 1; i < threads; i++)
@@ -332,8 +333,9 @@ uint64_t *shared_words;            /* 8 a thread, a line */
 
 void share_heap(const benchmark::State &state)
 {
-	shared_heap = std::make_unique<Heap>(
-	        Settings{.phases = true, .threads = static_cast<unsigned>(state.threads()) + 1});
+	shared_heap = std::make_unique<Heap>(Settings{.phases = true,
+	        .log_bytes = 1 << 20,
+	        .threads = static_cast<unsigned>(state.threads()) + 1});
 	shared_words = shared_heap->words(static_cast<size_t>(state.threads()) * 8);
 }
 void unshare_heap(const benchmark::State &)
@@ -642,8 +644,8 @@ void recover(benchmark::State &state, uint64_t least, uint64_t most)
 		unlink(path.c_str());
 		pid_t child = fork();
 		if (child == 0) {
-			fur::Heap h = fur::Heap::create(path,
-			        Heap::options({.heap_bytes = 128 << 20, .log_bytes = 16 << 20}));
+			fur::Heap h =
+			        fur::Heap::create(path, Heap::options({.heap_bytes = 128 << 20}));
 			fur::Thread self(h);
 			constexpr size_t N = 12 << 20;
 			auto *words = fur::update(self, [&](fur_update *tx) {

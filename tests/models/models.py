@@ -18,9 +18,15 @@ grouplocks.pml, groupwaits.pml, groupdraws.pml, groupheaps.pml or batches.pml.  
 models.py checks that its table of mutations agrees with the lists at the heads of the models, and
 with the headings of the planted bugs (tests/plants/*.patch).  Exit status: 0 all as expected, 1
 not, 2 wrong usage.
+
+Without options and names it searches no verifier a second time: what it has found stays in
+$XDG_CACHE_HOME/libfur, or ~/.cache/libfur, under a hash of all that Spin has generated.
 """
 import argparse
 import concurrent.futures
+import contextlib
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -30,7 +36,7 @@ import tempfile
 import time
 from collections.abc import Collection
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 HERE = Path(__file__).resolve().parent
 FUR = HERE / "fur.pml"
@@ -1019,7 +1025,7 @@ class Result(NamedTuple):
     violations: int
     states: int
     seconds: float
-    trail: str  # the steps to the violation, if asked for
+    trail: str = ""  # the steps to the violation, if asked for
 
 
 def cases(long: bool) -> dict[str, Case]:
@@ -1238,36 +1244,61 @@ def stops(case: Case) -> bool:
     return case.model == GROUP_HEAPS and "NOFAIL" not in case.defines
 
 
-def run(name: str, case: Case, trace: bool) -> Result:
+class Known:
+    """What each verifier has found before: violations, and states."""
+
+    def __init__(self) -> None:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        self.file = Path(home) / "libfur" / "models.json"
+        self.found: dict[str, list[int]] = {}
+        with contextlib.suppress(OSError, ValueError):
+            self.found = json.loads(self.file.read_text())
+
+    def save(self) -> None:
+        """If there is a place for it."""
+        with contextlib.suppress(OSError):
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            made = self.file.with_suffix(f".{os.getpid()}")
+            made.write_text(json.dumps(self.found))
+            made.rename(self.file)
+
+
+def key_of(scratch: str, commands: list[list[str]]) -> str:
+    """Of what Spin has generated, and of how it is compiled and started."""
+    generated = hashlib.sha256(repr(commands).encode())
+    for file in sorted(Path(scratch).glob("pan.*")):
+        generated.update(file.read_bytes())
+    return generated.hexdigest()
+
+
+def run(name: str, case: Case, trace: bool, known: Optional[Known]) -> Result:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         flags = ["-D" + d for d in case.defines]
+        # The path of the model would be in the verifier.
+        model = shutil.copy(case.model, scratch)
         subprocess.run(
-            ["spin", "-a", *flags, str(case.model)],
+            ["spin", "-a", *flags, case.model.name],
             cwd=scratch,
             check=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
-        # In two steps: ccache keeps only the first one, for which gcc -O1 takes up to 4 s.
-        command = compiler(name, case)
-        ccache = ["ccache"] if command[0] == "gcc" and shutil.which("ccache") else []
-        subprocess.run(
-            [*ccache, *command, "-DSAFETY", "-c", "pan.c"],
-            cwd=scratch,
-            check=True,
-        )
-        subprocess.run([command[0], "-o", "pan", "pan.o"], cwd=scratch, check=True)
+        command = [*compiler(name, case), "-DSAFETY"]
         # A table of 2^20 entries, which grows: the default of 2^24 takes longer to clear than most
         # searches.  One with millions of states would grow for half of its time.
+        search = ["./pan", "-m300000", "-w22" if name in SLOW or case.long else "-w20"]
+        search += (["-E"] if stops(case) else []) + (["-i"] if trace else [])
+        key = key_of(scratch, [command, search])
+        if known and key in known.found:
+            violations, states = known.found[key]
+            return Result(violations, states, time.monotonic() - began)
+        # In two steps: ccache keeps only the first one, for which gcc -O1 takes up to 4 s.
+        ccache = ["ccache"] if command[0] == "gcc" and shutil.which("ccache") else []
+        subprocess.run([*ccache, *command, "-c", "pan.c"], cwd=scratch, check=True)
+        subprocess.run([command[0], "-o", "pan", "pan.o"], cwd=scratch, check=True)
         out = subprocess.run(
-            ["./pan", "-m300000", "-w22" if name in SLOW or case.long else "-w20"]
-            + (["-E"] if stops(case) else [])
-            + (["-i"] if trace else []),
-            cwd=scratch,
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
+            search, cwd=scratch, check=True, stdout=subprocess.PIPE, text=True
         ).stdout
         # A search that ran out of depth or memory has shown nothing.
         if "max search depth too small" in out or "out of memory" in out:
@@ -1277,15 +1308,16 @@ def run(name: str, case: Case, trace: bool) -> Result:
         )
         trail = ""
         if trace and violations:
-            trail_file = os.path.join(scratch, case.model.name + ".trail")
-            os.rename(trail_file, os.path.join(scratch, "t.trail"))
+            os.rename(model + ".trail", os.path.join(scratch, "t.trail"))
             trail = subprocess.run(
-                ["spin", "-p", "-g", "-k", "t.trail", *flags, str(case.model)],
+                ["spin", "-p", "-g", "-k", "t.trail", *flags, case.model.name],
                 cwd=scratch,
                 check=False,
                 stdout=subprocess.PIPE,
                 text=True,
             ).stdout
+        if known:
+            known.found[key] = [violations, states]
         return Result(violations, states, time.monotonic() - began, trail)
 
 
@@ -1296,12 +1328,14 @@ def number_of(pattern: str, text: str) -> int:
     return int(float(match.group(1)))
 
 
-def check_cases(table: dict[str, Case], names: list[str], trace: bool) -> int:
+def check_cases(
+    table: dict[str, Case], names: list[str], trace: bool, known: Optional[Known]
+) -> int:
     """Run them all; returns how many are not as expected."""
     passed = failed = 0
     names = sorted(names, key=lambda name: SLOW.index(name) if name in SLOW else len(SLOW))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = pool.map(lambda name: run(name, table[name], trace), names)
+        results = pool.map(lambda name: run(name, table[name], trace, known), names)
         for name, result in zip(names, results):
             holds = result.violations == 0
             good = holds == table[name].must_hold
@@ -1345,7 +1379,10 @@ def main() -> int:
     wrong = disagreements()
     for line in wrong:
         print("FAIL " + line)
-    failed = check_cases(table, args.names or list(table), args.trace)
+    known = None if args.names or args.long or args.trace else Known()
+    failed = check_cases(table, args.names or list(table), args.trace, known)
+    if known:
+        known.save()
     return 1 if wrong or failed else 0
 
 
