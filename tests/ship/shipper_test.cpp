@@ -75,13 +75,20 @@ protected:
 		o.pm = GetParam();
 		return o;
 	}
-	/* Is the image what the log makes of the first one, byte by byte? */
-	void expect_image(const Replica &replica)
+	/* Is the image what the log makes of the first one, byte by byte?  Where a process was
+	 * killed, free memory is left out: an update fills fresh memory in the file before its
+	 * marker is there, and without the marker it never was. */
+	void expect_image(const Replica &replica, bool killed = false)
 	{
 		const Replica now(path_, log_);
 		ASSERT_EQ(now.bytes.size(), replica.bytes.size());
-		for (size_t at = 0; at < now.bytes.size(); at += 8)
-			ASSERT_EQ(memcmp(&now.bytes[at], &replica.bytes[at], 8), 0) << "at " << at;
+		const uint8_t *image = now.bytes.data();
+		for (size_t at = 0; at < now.bytes.size(); at += 8) {
+			alloc_place place;
+			if (killed && !alloc_place_of(image, image + at, &place) && place.inside)
+				continue;
+			ASSERT_EQ(memcmp(image + at, &replica.bytes[at], 8), 0) << "at " << at;
+		}
 	}
 	std::string log_;
 	uint64_t root_offset_ = 0;
@@ -592,7 +599,7 @@ TEST_P(KilledTest, RecoveryHasWhatTheLogHas_AndWhatHadReturned)
 		}
 		Replica now = replica;
 		now.follow();
-		expect_image(now);
+		expect_image(now, true);
 		fur::Heap again = open(options());
 		fur::Thread self(again);
 		const Root *root = root_of(self);
