@@ -72,7 +72,7 @@ def draw(place, results):
 
 usage()
 before = set(os.listdir(directory))
-short = ["--dir", directory, "--seconds", "0.04", "--rounds", "2", "--threads", "1,3"]
+short = ["--dir", directory, "--seconds", "0.1", "--rounds", "2", "--threads", "1,3"]
 done = run(*short, "--async-ms", "1", "--ring-slots", "4096", "--json", "-")
 if done.returncode == 2 and "tmpfs" in done.stderr:
     print("the build directory is in memory")

@@ -27,10 +27,11 @@ def run(*args, program=rbtree):
 
 def right(*args):
     """The result of a run that must go well."""
-    done = run("--json", "-", *(() if "--seconds" in args else ("--seconds", "0.05")), *args)
+    done = run("--json", "-", *(() if "--seconds" in args else ("--seconds", "0.2")), *args)
     assert done.returncode == 0, (args, done.stdout, done.stderr)
     result = json.loads(done.stdout)
-    assert result["verified"] is True and result["throughput"] > 0, result
+    # Beside other work the counted part of a run may be too short for a transaction with syncs.
+    assert result["verified"] is True and sum(result["run_commits"].values()) > 0, result
     return result
 
 
@@ -98,7 +99,7 @@ def kills(heap):
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        time.sleep(0.1 + random.random() * 0.1)
+        time.sleep(0.1 + random.random() * 0.4)
         assert child.poll() is None, "it ended before it was killed"
         child.send_signal(signal.SIGKILL)
         child.wait()

@@ -19,7 +19,7 @@ def run(*args, status=0):
     return result.stdout if status == 0 else result.stderr
 
 
-def work(heap, *more, seconds="0.1"):
+def work(heap, *more, seconds="0.3"):
     return [
         rbtree,
         "--heap",

@@ -153,7 +153,7 @@ def peers(place):
     for name, system in found.items():
         assert system["settings"] != loose[name], (name, loose)
     if "lmdb" in built_in:
-        text, found = peers_of(place, 1, "--most-mib", "1", "--seconds", "0.1")
+        text, found = peers_of(place, 1, "--most-mib", "1", "--seconds", "0.2")
         assert "lmdb: the file reached --most-mib" in text, text
         for name, system in found.items():
             assert system["full_beside_read_1"] == (name == "lmdb"), (name, system)
