@@ -137,8 +137,8 @@ def cache() -> Path:
 
 
 def classes() -> Path:
-    """Kafka's classes as Java has loaded them before, with which it starts in two thirds of the
-    processor time.  Java ignores the file if it is not there, or another Java's."""
+    """An archive of Kafka's classes.  With it Java starts in two thirds of the processor time.
+    Java ignores a file that is not there, or that another Java has made."""
     return cache() / f"kafka-{VERSION}.jsa"
 
 
@@ -332,7 +332,7 @@ class Node:
             self.paused = number == signal.SIGSTOP
 
     def make_classes(self) -> None:
-        """Java writes them when it ends in peace."""
+        """Java writes the archive when it ends by SIGTERM."""
         self.signal(signal.SIGTERM)
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             if self.process and self.process.wait(30) == 128 + signal.SIGTERM:

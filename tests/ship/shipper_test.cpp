@@ -75,9 +75,9 @@ protected:
 		o.pm = GetParam();
 		return o;
 	}
-	/* Is the image what the log makes of the first one, byte by byte?  Where a process was
-	 * killed, free memory is left out: an update fills fresh memory in the file before its
-	 * marker is there, and without the marker it never was. */
+	/* Is the image what the log makes of the first one, byte by byte?  After a kill it
+	 * skips free memory: an update fills fresh memory in the file before it writes its marker,
+	 * and without the marker recovery drops the update, and leaves those bytes. */
 	void expect_image(const Replica &replica, bool killed = false)
 	{
 		const Replica now(path_, log_);

@@ -244,8 +244,8 @@ int main(int argc, char **argv)
 	tools::CommandLine line("explore",
 	        "schedules and power failures of libfur on the emulated machine, checked");
 	Options o;
-	/* The oracle allocates and frees hundreds of kilobytes, some times in a run: the pages
-	 * stay, also those of megabytes. */
+	/* The oracle allocates and frees up to megabytes, several times in a run: glibc keeps
+	 * the pages. */
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 	mallopt(M_MMAP_THRESHOLD, 32 << 20);
 	add_options(line, o);
